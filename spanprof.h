@@ -56,6 +56,9 @@
  * CONTENTS  1 version  2 configuration  3 platform  4 types  5 functions  6 record path  7 macros  8 C++ guard
  *           9 dump format  10 implementation
  */
+#if defined(SPANPROF_IMPLEMENTATION) && !defined(SPANPROF_DISABLE) && !defined(SPANPROF_H) && !defined(_GNU_SOURCE) && !defined(_WIN32)
+#define _GNU_SOURCE 1 /* for the implementation's system calls under -std=c99 */
+#endif
 #ifndef SPANPROF_H
 #define SPANPROF_H
 
@@ -227,8 +230,9 @@ typedef struct spanprof_site {
     const char *fields; /* source text of the metadata initializer: tells a zero from an absent number */
     uint32_t line;
     uint32_t id;        /* 0 until first recorded */
+    uint32_t set;       /* numbers that fields names, as in spanprof_meta.set; known once recorded */
 } spanprof_site;
-#define SPANPROF_I_SITE(name, fields) { name, __FILE__, SPANPROF_I_NULL, fields, SPANPROF_I_CAST(uint32_t, __LINE__), 0u }
+#define SPANPROF_I_SITE(name, fields) { name, __FILE__, SPANPROF_I_NULL, fields, SPANPROF_I_CAST(uint32_t, __LINE__), 0u, 0u }
 #ifdef __cplusplus
 #define SPANPROF_I_NULL nullptr
 #else
@@ -366,6 +370,10 @@ SPANPROF_API void spanprof_track_span(spanprof_site *site, uint64_t track, uint6
 /* Names a track: process is the group ("GPU 0"), group its number for sorting, name the track ("stream 7"). */
 SPANPROF_API void spanprof_track_name(uint64_t track, const char *process, uint32_t group, const char *name);
 
+/* Registers one function that spanprof_flush, spanprof_stop and the program's exit call before they close the books, on
+ * their own thread and without a lock: for recorders with results still pending, such as device spans. */
+SPANPROF_API void spanprof_i_on_flush(void (*callback)(void));
+
 /* What the macros call. */
 typedef enum spanprof_event_kind {
     SPANPROF_EVENT_INSTANT, SPANPROF_EVENT_COUNTER, SPANPROF_EVENT_ASYNC_BEGIN, SPANPROF_EVENT_ASYNC_END,
@@ -404,10 +412,12 @@ SPANPROF_API void spanprof_i_step_leave(spanprof_i_step *step);
 
 /* A thread's stack of open spans. */
 typedef struct spanprof_i_open {
-    uint64_t pos;       /* 0: a placeholder that records nothing, so that a pair's end finds its begin */
-    uint64_t start;     /* ticks; 0 sends the end to the slow path (long record, or window written out) */
-    uintptr_t address;  /* of the scope's variable: one that lies below the caller's frame was left by longjmp */
-    uint64_t ticks;     /* start, whatever the form of the record; bit 63 tells a pair (BEGIN/END) */
+    uint64_t pos;      /* 0: a placeholder that records nothing, so that a pair's end finds its begin */
+    uint64_t start;    /* ticks; 0 sends the end to the slow path: the record is a long one */
+    uintptr_t address; /* of the scope's variable; the highest for a pair or a handle, which no scope holds */
+    uint64_t ticks;    /* start again, where start is 0 */
+    uintptr_t frame;   /* pair: stack address of the call that began it, 0 for a handle */
+    uintptr_t caller;  /* pair: its return address */
 } spanprof_i_open;
 
 /* One cache line a thread. */
@@ -437,7 +447,6 @@ SPANPROF_API spanprof_span spanprof_i_scope_meta(spanprof_site *site, const span
 SPANPROF_API void spanprof_i_scope_leave(const spanprof_span *span);
 SPANPROF_API void spanprof_i_scope_hooked(spanprof_hooked *h, spanprof_site *site, const spanprof_hooks *hooks, const spanprof_meta *meta);
 
-#if SPANPROF_INLINE || defined(SPANPROF_IMPLEMENTATION)
 #if !SPANPROF_NO_TLS
 SPANPROF_API extern SPANPROF_I_TLS spanprof_i_thread spanprof_i_tls;
 #define SPANPROF_I_SELF() (&spanprof_i_tls)
@@ -528,7 +537,6 @@ SPANPROF_I_HOT void spanprof_i_leave(spanprof_span span) {
     self->generation = generation;
     spanprof_i_leave_slow(span, now);
 }
-#endif /* SPANPROF_INLINE */
 
 #if SPANPROF_INLINE
 SPANPROF_I_HOT spanprof_span spanprof_i_scope_enter(spanprof_site *site, void *address) {
@@ -686,7 +694,7 @@ SPANPROF_I_HOT void spanprof_i_step_end(spanprof_i_step *step) {
 #define SPANPROF_FUNCTION() SPANPROF_I_SCOPE_FUNCTION(SPANPROF_I_UNIQUE(spanprof_i_v))
 #define SPANPROF_I_SCOPE_FUNCTION(v)                                                                                \
     spanprof_span v __attribute__((cleanup(spanprof_i_scope_end), unused)) = __extension__({                        \
-        static spanprof_site spanprof_i_s = { __func__, __FILE__, __func__, NULL, __LINE__, 0u };                   \
+        static spanprof_site spanprof_i_s = { __func__, __FILE__, __func__, NULL, __LINE__, 0u, 0u };                   \
         spanprof_i_scope_enter(&spanprof_i_s, &v);                                                                  \
     })
 #define SPANPROF_SPAN_META(...) SPANPROF_I_SCOPE_META(SPANPROF_I_UNIQUE(spanprof_i_v), __VA_ARGS__)
@@ -766,7 +774,7 @@ private:
     SPANPROF_I_LOUD return call
 #define SPANPROF_SPAN(name) ::spanprof_scope SPANPROF_I_UNIQUE(spanprof_i_v)(SPANPROF_I_STATIC_SITE(SPANPROF_I_SITE(name, nullptr)))
 #define SPANPROF_FUNCTION()                                                                                         \
-    ::spanprof_scope SPANPROF_I_UNIQUE(spanprof_i_v)(SPANPROF_I_STATIC_SITE({ __func__, __FILE__, __func__, nullptr, __LINE__, 0u }))
+    ::spanprof_scope SPANPROF_I_UNIQUE(spanprof_i_v)(SPANPROF_I_STATIC_SITE({ __func__, __FILE__, __func__, nullptr, __LINE__, 0u, 0u }))
 #define SPANPROF_BLOCK(name) SPANPROF_I_BLOCK(SPANPROF_I_UNIQUE(spanprof_i_v), name)
 #define SPANPROF_I_BLOCK(v, name) for (::spanprof_scope v(SPANPROF_I_STATIC_SITE(SPANPROF_I_SITE(name, nullptr))); v.once();)
 #define SPANPROF_SPAN_META(...) SPANPROF_I_SCOPE_META(SPANPROF_I_UNIQUE(spanprof_i_v), __VA_ARGS__, )
@@ -916,7 +924,7 @@ typedef struct spanprof_dump_block {
     X(SPAN_DYN, 6)     /* ticks, duration + 1, text name */                                                           \
     X(END, 8)          /* flags 1: abandoned (left by longjmp); position, ticks */                                    \
     X(META, 10)        /* argument bits of SPANPROF_META_LIST, flags 1: hooked; position, numbers by index, texts by index */ \
-    X(ATTR, 12)        /* argument key site, flags SPANPROF_VALUE_*; position (0: no open span), value; STR: text instead of value */ \
+    X(ATTR, 12)        /* argument key site, flags SPANPROF_VALUE_*; position, value; STR: text instead of value */ \
     X(INSTANT, 14)     /* argument site; ticks */                                                                     \
     X(COUNTER, 16)     /* argument site; ticks, double */                                                             \
     X(ASYNC_BEGIN, 18) /* argument site; ticks, id */                                                                 \
