@@ -958,3 +958,2308 @@ static inline uint64_t spanprof_dump_sum(const void *data, size_t bytes) {
 
 #endif
 #endif
+
+/* ---- 10 implementation ------------------------------------------------------------------------------------------ */
+
+#if defined(SPANPROF_IMPLEMENTATION) && !defined(SPANPROF_DISABLE) && !defined(SPANPROF_I_IMPLEMENTED)
+#define SPANPROF_I_IMPLEMENTED
+
+#if defined(__GLIBC__) && !defined(__USE_GNU)
+#error "define SPANPROF_IMPLEMENTATION and include spanprof.h before any other include (or define _GNU_SOURCE)"
+#endif
+
+/* 10.1 includes */
+
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+#if SPANPROF_I_WINDOWS
+#ifndef WIN32_LEAN_AND_MEAN
+#define WIN32_LEAN_AND_MEAN
+#endif
+#ifndef NOMINMAX
+#define NOMINMAX
+#endif
+#include <windows.h>
+#else
+#include <fcntl.h>
+#include <limits.h>
+#include <pthread.h>
+#include <signal.h>
+#include <sys/file.h>
+#include <sys/mman.h>
+#include <sys/resource.h>
+#include <sys/stat.h>
+#include <sys/uio.h>
+#include <unistd.h>
+#if defined(__linux__)
+#include <sys/prctl.h>
+#include <sys/syscall.h>
+#endif
+#endif
+#if !SPANPROF_NO_TSC && (defined(__x86_64__) || defined(__i386__))
+#include <cpuid.h>
+#endif
+
+/* Words kept free at a window's end, so that a thread whose dump can't grow any more can still write the ends of its spans. */
+#define SPANPROF_I_TAIL 48u
+/* Words that a lane's window offers to records of any length before it is written out. */
+#define SPANPROF_I_ROOM (SPANPROF_I_WORDS - SPANPROF_I_TAIL)
+#define SPANPROF_I_HIGHEST UINTPTR_MAX
+#define SPANPROF_I_LANES_MAX ((1u << SPANPROF_POS_LANE_BITS) - 1u)
+#define SPANPROF_I_PATH_MAX 1024
+#define SPANPROF_I_CALLER_NONE SPANPROF_I_CAST(uintptr_t, 0)
+
+#if SPANPROF_I_GNU
+#define SPANPROF_I_FRAME() SPANPROF_I_PTR(uintptr_t, __builtin_frame_address(0))
+#define SPANPROF_I_CALLER() SPANPROF_I_PTR(uintptr_t, __builtin_return_address(0))
+#define SPANPROF_I_NOINLINE __attribute__((noinline))
+#else
+#define SPANPROF_I_FRAME() SPANPROF_I_HIGHEST
+#define SPANPROF_I_CALLER() SPANPROF_I_CALLER_NONE
+#define SPANPROF_I_NOINLINE
+#endif
+
+/* 10.2 state */
+
+typedef struct spanprof_i_slot {
+    uint64_t offset; /* of the block in the file; 0: not given out yet */
+    uint64_t events; /* in the copy that it holds */
+} spanprof_i_slot;
+
+/* A sequence of words in the dump; one thread at a time owns it. Lives in a mapping of its own. */
+typedef struct spanprof_i_lane {
+    struct spanprof_i_session *session;
+    struct spanprof_i_lane *next;      /* all lanes of the session */
+    struct spanprof_i_lane *next_free; /* lanes that no thread owns; under the lock */
+    spanprof_dump_block *window;
+    spanprof_i_open *stack;
+    size_t stack_bytes;
+    size_t lane_bytes;
+    uint64_t offset;  /* of the window in the file */
+    uint64_t seq;
+    uint64_t events;  /* before the window; read by other threads */
+    uint64_t overwritten; /* events in copies that a ring has overwritten */
+    uint64_t other_words; /* words in the window that begin no event */
+    uint64_t open_before; /* spans without end in the blocks before the window; read by other threads */
+    uint64_t left_open;   /* spans in the window that will get no end: abandoned, or their thread ended */
+    int64_t step;
+    uint32_t id, thread, cycle, has_step;
+    uint32_t capacity; /* of stack */
+    uint32_t rounds;   /* of thread-exit destructors seen */
+    uint32_t full;     /* 1: nothing can be written out any more */
+    uint32_t ring_blocks;
+    spanprof_i_slot *slots;
+} spanprof_i_lane;
+
+typedef struct spanprof_i_session {
+    spanprof_dump_header *header; /* mapped, or private memory */
+    size_t header_bytes;
+    spanprof_i_lane *lanes, *free;
+    spanprof_i_thread text; /* writes lane 0, under the lock */
+    uint64_t refs;          /* lanes that a thread owns, plus 1 while the session is open; under the lock */
+    uint64_t threads;       /* thread numbers given out */
+    uint64_t events_left;   /* of max_events */
+    uint64_t blocks_max;
+    uint64_t anchored;      /* ticks of the newest anchor in the header */
+    uint64_t anchor_gap;    /* ticks between anchors */
+    uint64_t foreign_ends;  /* spans that another thread ended */
+    uint64_t snapshots;
+    uint32_t number, cycle, anchoring, is_private, ring_blocks, limited, told, open;
+    uint64_t device, inode;
+#if SPANPROF_I_WINDOWS
+    HANDLE file;
+#else
+    int file;
+#endif
+    char path[SPANPROF_I_PATH_MAX];
+} spanprof_i_session;
+
+/* Definitions of all sites, kept for the dumps of later sessions and of forked children. */
+typedef struct spanprof_i_book {
+    struct spanprof_i_book *next;
+    size_t used;
+    uint64_t words[(SPANPROF_WINDOW_BYTES - 64) / 8];
+} spanprof_i_book;
+
+typedef struct spanprof_i_plan { uint64_t skip_first, wait, warmup, active, repeat, step; uint32_t set; } spanprof_i_plan;
+
+SPANPROF_API uint32_t spanprof_i_on = 1;
+SPANPROF_API uint32_t spanprof_i_tsc = 0;
+#if !SPANPROF_NO_TLS
+SPANPROF_API SPANPROF_I_TLS spanprof_i_thread spanprof_i_tls = { 0, 0, 0, SPANPROF_I_NULL, SPANPROF_I_NULL, 0, SPANPROF_I_NULL, SPANPROF_I_NULL, 0, SPANPROF_I_NULL };
+static SPANPROF_I_TLS char spanprof_i_name[48]; /* thread name, for a session that opens later */
+static SPANPROF_I_TLS uint32_t spanprof_i_inside; /* 1 while this thread is in code under the lock */
+#endif
+
+/* All below is under the lock, but for what atomics read. */
+static spanprof_i_session *spanprof_i_current;
+static spanprof_session_stats spanprof_i_last;
+static uint32_t spanprof_i_sessions;      /* opened in this process */
+static uint32_t spanprof_i_generation = 2; /* even, the newest given out */
+static uint32_t spanprof_i_sites;          /* numbers given out */
+static uint32_t spanprof_i_paused;
+static uint32_t spanprof_i_forked;         /* the next session is a forked child's first */
+static spanprof_i_book *spanprof_i_books, *spanprof_i_book_last;
+static spanprof_i_plan spanprof_i_schedule_plan;
+static spanprof_config spanprof_i_config;  /* of the current session, for a forked child */
+static char spanprof_i_config_path[SPANPROF_I_PATH_MAX], spanprof_i_config_name[128], spanprof_i_parent_path[SPANPROF_I_PATH_MAX];
+static uint64_t spanprof_i_made_device, spanprof_i_made_inode; /* file of the session before */
+static void (*spanprof_i_flush_callback)(void);
+
+/* 10.3 atomics: relaxed counters that several threads add to */
+
+#if SPANPROF_I_GNU
+#define SPANPROF_I_ADD(p, v) __atomic_fetch_add((p), SPANPROF_I_CAST(uint64_t, v), __ATOMIC_RELAXED)
+#define SPANPROF_I_ACQUIRE(p) __atomic_load_n((p), __ATOMIC_ACQUIRE)
+static int spanprof_i_swap(uint64_t *p, uint64_t *expected, uint64_t desired) {
+    return __atomic_compare_exchange_n(p, expected, desired, 0, __ATOMIC_ACQ_REL, __ATOMIC_RELAXED);
+}
+static uint32_t spanprof_i_exchange(uint32_t *p, uint32_t v) { return __atomic_exchange_n(p, v, __ATOMIC_ACQ_REL); }
+#elif SPANPROF_I_WINDOWS
+#define SPANPROF_I_ADD(p, v) SPANPROF_I_CAST(uint64_t, InterlockedExchangeAdd64(SPANPROF_I_PTR(volatile LONG64 *, p), SPANPROF_I_CAST(LONG64, v)))
+#define SPANPROF_I_ACQUIRE(p) (*(p))
+static int spanprof_i_swap(uint64_t *p, uint64_t *expected, uint64_t desired) {
+    const LONG64 before = SPANPROF_I_CAST(LONG64, *expected);
+    const LONG64 seen = InterlockedCompareExchange64(SPANPROF_I_PTR(volatile LONG64 *, p), SPANPROF_I_CAST(LONG64, desired), before);
+    *expected = SPANPROF_I_CAST(uint64_t, seen);
+    return seen == before;
+}
+static uint32_t spanprof_i_exchange(uint32_t *p, uint32_t v) { return SPANPROF_I_CAST(uint32_t, InterlockedExchange(SPANPROF_I_PTR(volatile LONG *, p), SPANPROF_I_CAST(LONG, v))); }
+#else
+/* A compiler without atomics: one mutex of their own for all of them. */
+static pthread_mutex_t spanprof_i_atomic_lock = PTHREAD_MUTEX_INITIALIZER;
+static uint64_t spanprof_i_add(uint64_t *p, uint64_t v) {
+    uint64_t before;
+    pthread_mutex_lock(&spanprof_i_atomic_lock);
+    before = *p;
+    *p = before + v;
+    pthread_mutex_unlock(&spanprof_i_atomic_lock);
+    return before;
+}
+#define SPANPROF_I_ADD(p, v) spanprof_i_add((p), (uint64_t)(v))
+#define SPANPROF_I_ACQUIRE(p) (*(volatile const uint64_t *)(p))
+static int spanprof_i_swap(uint64_t *p, uint64_t *expected, uint64_t desired) {
+    int same;
+    pthread_mutex_lock(&spanprof_i_atomic_lock);
+    same = *p == *expected;
+    if (same) *p = desired; else *expected = *p;
+    pthread_mutex_unlock(&spanprof_i_atomic_lock);
+    return same;
+}
+static uint32_t spanprof_i_exchange(uint32_t *p, uint32_t v) {
+    uint32_t before;
+    pthread_mutex_lock(&spanprof_i_atomic_lock);
+    before = *p;
+    *p = v;
+    pthread_mutex_unlock(&spanprof_i_atomic_lock);
+    return before;
+}
+#endif
+
+/* Adds a text to a string, as much of it as fits; 0 if some did not. */
+static int spanprof_i_append(char *out, size_t bytes, const char *text) {
+    const size_t used = strlen(out), length = strlen(text);
+    const size_t fit = length < bytes - used ? length : bytes - used - 1;
+    memcpy(out + used, text, fit);
+    out[used + fit] = 0;
+    return fit == length;
+}
+
+/* 10.4 system: POSIX and Windows, the same set of functions */
+
+/* What a stay in the cold code must leave as it was. */
+typedef struct spanprof_i_cold {
+    int error;
+#if !SPANPROF_I_WINDOWS
+    int cancel;
+    sigset_t mask;
+#endif
+} spanprof_i_cold;
+
+typedef struct spanprof_i_buffer { const void *data; size_t bytes; } spanprof_i_buffer;
+
+static void spanprof_i_thread_exit(void *value);
+
+#if !SPANPROF_I_WINDOWS
+
+static pthread_mutex_t spanprof_i_mutex = PTHREAD_MUTEX_INITIALIZER;
+static pthread_key_t spanprof_i_key;
+static uint32_t spanprof_i_key_made;
+static int spanprof_i_fork_registered;
+
+#if SPANPROF_NO_TLS
+/* The thread's state in memory that the key holds; made on first use. */
+typedef struct spanprof_i_keyed { spanprof_i_thread thread; char name[48]; uint32_t inside; } spanprof_i_keyed;
+static pthread_once_t spanprof_i_key_once = PTHREAD_ONCE_INIT;
+static spanprof_i_keyed spanprof_i_keyless; /* when memory is short: records nothing */
+static void spanprof_i_make_key(void) { spanprof_i_key_made = pthread_key_create(&spanprof_i_key, spanprof_i_thread_exit) == 0; }
+static spanprof_i_keyed *spanprof_i_keyed_self(void) {
+    spanprof_i_keyed *self;
+    pthread_once(&spanprof_i_key_once, spanprof_i_make_key);
+    if (!spanprof_i_key_made) return &spanprof_i_keyless;
+    self = (spanprof_i_keyed *)pthread_getspecific(spanprof_i_key);
+    if (self) return self;
+    self = (spanprof_i_keyed *)calloc(1, sizeof *self);
+    if (!self || pthread_setspecific(spanprof_i_key, self)) { free(self); return &spanprof_i_keyless; }
+    return self;
+}
+spanprof_i_thread *spanprof_i_self(void) { return &spanprof_i_keyed_self()->thread; }
+#define SPANPROF_I_NAME() (spanprof_i_keyed_self()->name)
+#define SPANPROF_I_INSIDE() (&spanprof_i_keyed_self()->inside)
+#else
+#define SPANPROF_I_NAME() (spanprof_i_name)
+#define SPANPROF_I_INSIDE() (&spanprof_i_inside)
+#endif
+
+/* No signal, no cancellation and no other errno come out of the cold code. */
+static void spanprof_i_cold_enter(spanprof_i_cold *cold) {
+    sigset_t all;
+    cold->error = errno;
+#if !defined(__ANDROID__)
+    pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &cold->cancel);
+#endif
+    sigfillset(&all);
+    pthread_sigmask(SIG_SETMASK, &all, &cold->mask);
+}
+static void spanprof_i_cold_leave(spanprof_i_cold *cold) {
+    pthread_sigmask(SIG_SETMASK, &cold->mask, SPANPROF_I_NULL);
+#if !defined(__ANDROID__)
+    pthread_setcancelstate(cold->cancel, SPANPROF_I_NULL);
+#endif
+    errno = cold->error;
+}
+
+/* Enters the lock; 0 when this thread is inside already: a system call that the program has wrapped records a span. */
+static int spanprof_i_lock(spanprof_i_cold *cold) {
+    if (*SPANPROF_I_INSIDE()) return 0;
+    spanprof_i_cold_enter(cold);
+    pthread_mutex_lock(&spanprof_i_mutex);
+    *SPANPROF_I_INSIDE() = 1;
+    return 1;
+}
+static void spanprof_i_unlock(spanprof_i_cold *cold) {
+    *SPANPROF_I_INSIDE() = 0;
+    pthread_mutex_unlock(&spanprof_i_mutex);
+    spanprof_i_cold_leave(cold);
+}
+
+static uint64_t spanprof_i_clock_ns(clockid_t clock) {
+    struct timespec t;
+    clock_gettime(clock, &t);
+    return SPANPROF_I_CAST(uint64_t, t.tv_sec) * 1000000000u + SPANPROF_I_CAST(uint64_t, t.tv_nsec);
+}
+uint64_t spanprof_i_monotonic_ns(void) { return spanprof_i_clock_ns(CLOCK_MONOTONIC); }
+static uint64_t spanprof_i_real_ns(void) { return spanprof_i_clock_ns(CLOCK_REALTIME); }
+
+static uint64_t spanprof_i_thread_id(void) {
+#if defined(__linux__)
+    return SPANPROF_I_CAST(uint64_t, syscall(SYS_gettid));
+#else
+    static uint64_t numbers;
+    return SPANPROF_I_ADD(&numbers, 1) + 1;
+#endif
+}
+static uint32_t spanprof_i_process_id(void) { return SPANPROF_I_CAST(uint32_t, getpid()); }
+static uint32_t spanprof_i_parent_id(void) { return SPANPROF_I_CAST(uint32_t, getppid()); }
+static void spanprof_i_host(char *out, size_t bytes) {
+    if (gethostname(out, bytes)) out[0] = 0;
+    out[bytes - 1] = 0;
+}
+static size_t spanprof_i_page(void) {
+    const long page = sysconf(_SC_PAGESIZE);
+    return page > 4096 ? SPANPROF_I_CAST(size_t, page) : 4096u;
+}
+
+/* Of mappings of a file: the header's size, so that windows stand at offsets that can be mapped. */
+static size_t spanprof_i_granularity(void) { return spanprof_i_page(); }
+
+/* The first bytes of a small file as text; 0 if it can't be read. */
+static int spanprof_i_read_text(const char *path, char *out, size_t bytes) {
+    const int file = open(path, O_RDONLY | O_CLOEXEC);
+    ssize_t n;
+    if (file < 0) return 0;
+    n = read(file, out, bytes - 1);
+    close(file);
+    out[n > 0 ? n : 0] = 0;
+    return n > 0;
+}
+
+static void spanprof_i_program(char *out, size_t bytes) {
+    char path[SPANPROF_I_PATH_MAX];
+    const char *name;
+    const ssize_t n = readlink("/proc/self/exe", path, sizeof path - 1);
+    path[n > 0 ? n : 0] = 0;
+    name = strrchr(path, '/');
+    out[0] = 0;
+    spanprof_i_append(out, bytes, name ? name + 1 : n > 0 ? path : "program");
+}
+
+/* What tells this process from every other one, and stays the same over exec. */
+static uint64_t spanprof_i_process_key(void) {
+    char text[1024];
+    char key[128];
+    const char *p = SPANPROF_I_NULL;
+    uint64_t born = 0;
+    int field;
+    char boot[64];
+    if (!spanprof_i_read_text("/proc/sys/kernel/random/boot_id", boot, sizeof boot)) boot[0] = 0;
+    if (spanprof_i_read_text("/proc/self/stat", text, sizeof text)) p = strrchr(text, ')');
+    for (field = 2; p && field < 22; field++) { /* starttime is field 22, proc(5) */
+        p = strchr(p, ' ');
+        if (p) p++;
+    }
+    if (p) born = strtoull(p, SPANPROF_I_NULL, 10);
+    else born = spanprof_i_real_ns();
+    snprintf(key, sizeof key, "%.40s %lu %llu", boot, SPANPROF_I_CAST(unsigned long, getpid()), SPANPROF_I_CAST(unsigned long long, born));
+    return spanprof_dump_sum(key, strlen(key));
+}
+
+static void spanprof_i_usage(spanprof_dump_usage *out) {
+    struct rusage usage;
+    memset(out, 0, sizeof *out);
+    if (getrusage(RUSAGE_SELF, &usage)) return;
+    out->user_us = SPANPROF_I_CAST(uint64_t, usage.ru_utime.tv_sec) * 1000000u + SPANPROF_I_CAST(uint64_t, usage.ru_utime.tv_usec);
+    out->system_us = SPANPROF_I_CAST(uint64_t, usage.ru_stime.tv_sec) * 1000000u + SPANPROF_I_CAST(uint64_t, usage.ru_stime.tv_usec);
+    out->max_rss_kb = SPANPROF_I_CAST(uint64_t, usage.ru_maxrss);
+#if defined(__APPLE__)
+    out->max_rss_kb /= 1024;
+#endif
+    out->minor_faults = SPANPROF_I_CAST(uint64_t, usage.ru_minflt);
+    out->major_faults = SPANPROF_I_CAST(uint64_t, usage.ru_majflt);
+    out->block_in = SPANPROF_I_CAST(uint64_t, usage.ru_inblock);
+    out->block_out = SPANPROF_I_CAST(uint64_t, usage.ru_oublock);
+    out->voluntary = SPANPROF_I_CAST(uint64_t, usage.ru_nvcsw);
+    out->involuntary = SPANPROF_I_CAST(uint64_t, usage.ru_nivcsw);
+}
+
+/* Zeroed memory straight from the system: malloc may be the program's own and record spans. */
+static void *spanprof_i_pages(size_t bytes) {
+    void *p = mmap(SPANPROF_I_NULL, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    return p == MAP_FAILED ? SPANPROF_I_NULL : p;
+}
+static void spanprof_i_unmap(void *p, size_t bytes) {
+    if (p) munmap(p, bytes);
+}
+
+static void spanprof_i_unmap_file(void *p, size_t bytes) { spanprof_i_unmap(p, bytes); }
+
+/* The environment's value; none in a set-user-ID program. */
+static const char *spanprof_i_env(const char *name) {
+#if defined(__linux__)
+    return secure_getenv(name);
+#else
+    return getuid() == geteuid() && getgid() == getegid() ? getenv(name) : SPANPROF_I_NULL;
+#endif
+}
+
+static void spanprof_i_say(const char *text) {
+    const ssize_t n = write(2, text, strlen(text));
+    (void)n; /* stderr is closed: nobody to tell */
+}
+
+/* 1 if the descriptor still is the dump: a program that closed all its descriptors may have opened another file on it. */
+static int spanprof_i_same_file(const spanprof_i_session *session, int file) {
+    struct stat info;
+    return file >= 0 && fstat(file, &info) == 0 && SPANPROF_I_CAST(uint64_t, info.st_dev) == session->device &&
+           SPANPROF_I_CAST(uint64_t, info.st_ino) == session->inode;
+}
+static int spanprof_i_reopen(spanprof_i_session *session) {
+    int file = SPANPROF_I_LOAD(&session->file), again;
+    if (spanprof_i_same_file(session, file)) return file;
+    again = open(session->path, O_RDWR | O_NOFOLLOW | O_CLOEXEC);
+    if (again >= 0 && !spanprof_i_same_file(session, again)) { close(again); again = -1; }
+    if (again >= 0) SPANPROF_I_STORE(&session->file, again);
+    else errno = EBADF;
+    return again;
+}
+
+/* The file size limit would send SIGXFSZ: ask first. */
+static int spanprof_i_size_allowed(uint64_t end) {
+    struct rlimit limit;
+    if (getrlimit(RLIMIT_FSIZE, &limit) || limit.rlim_cur == RLIM_INFINITY || end <= SPANPROF_I_CAST(uint64_t, limit.rlim_cur)) return 1;
+    errno = EFBIG;
+    return 0;
+}
+
+/* Writes the buffers at an offset; 0, or the error. */
+static int spanprof_i_write_at(spanprof_i_session *session, const spanprof_i_buffer *buffers, int count, uint64_t offset) {
+    const int file = spanprof_i_reopen(session);
+    uint64_t end = offset;
+    int i;
+    if (file < 0) return errno;
+    for (i = 0; i < count; i++) end += buffers[i].bytes;
+    if (!spanprof_i_size_allowed(end)) return errno;
+    for (i = 0; i < count; i++) {
+        const char *p = SPANPROF_I_CAST(const char *, buffers[i].data);
+        size_t left = buffers[i].bytes;
+        while (left) {
+            const ssize_t n = pwrite(file, p, left, SPANPROF_I_CAST(off_t, offset));
+            if (n < 0 && errno == EINTR) continue;
+            if (n <= 0) return n < 0 ? errno : ENOSPC;
+            p += n;
+            left -= SPANPROF_I_CAST(size_t, n);
+            offset += SPANPROF_I_CAST(uint64_t, n);
+        }
+    }
+    return 0;
+}
+
+/* Gives a range of the file disk blocks, so that writing to its mapping can't fail, and maps it. NULL with *error set;
+ * with *error 0 the file system can't map: use private memory. */
+static void *spanprof_i_map_file(spanprof_i_session *session, uint64_t offset, size_t bytes, int *error) {
+    const int file = spanprof_i_reopen(session);
+    void *p;
+    *error = file < 0 || !spanprof_i_size_allowed(offset + bytes) ? errno : 0;
+    if (*error) return SPANPROF_I_NULL;
+    do *error = posix_fallocate(file, SPANPROF_I_CAST(off_t, offset), SPANPROF_I_CAST(off_t, bytes));
+    while (*error == EINTR);
+    if (*error == EINVAL || *error == EOPNOTSUPP || *error == ENOSYS || *error == ENODEV) {
+        /* No such call on this file system: write the range. */
+        static const char zeros[4096] = { 0 };
+        size_t at;
+        *error = 0;
+        for (at = 0; at < bytes && !*error; at += sizeof zeros) {
+            const spanprof_i_buffer buffer = { zeros, sizeof zeros };
+            *error = spanprof_i_write_at(session, &buffer, 1, offset + at);
+        }
+    }
+    if (*error || session->is_private) return SPANPROF_I_NULL;
+#if !defined(MAP_POPULATE)
+#define MAP_POPULATE 0
+#endif
+    p = mmap(SPANPROF_I_NULL, bytes, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_POPULATE, file, SPANPROF_I_CAST(off_t, offset));
+    if (p != MAP_FAILED) return p;
+    if (errno == ENOMEM || errno == EAGAIN) *error = errno;
+    return SPANPROF_I_NULL;
+}
+
+/* Reads a range; 1 if all of it was there. */
+static int spanprof_i_read_at(spanprof_i_session *session, void *out, size_t bytes, uint64_t offset) {
+    const int file = spanprof_i_reopen(session);
+    return file >= 0 && pread(file, out, bytes, SPANPROF_I_CAST(off_t, offset)) == SPANPROF_I_CAST(ssize_t, bytes);
+}
+static uint64_t spanprof_i_file_size(spanprof_i_session *session) {
+    struct stat info;
+    return spanprof_i_reopen(session) >= 0 && fstat(session->file, &info) == 0 ? SPANPROF_I_CAST(uint64_t, info.st_size) : 0;
+}
+static int spanprof_i_sync(spanprof_i_session *session) {
+    const int file = spanprof_i_reopen(session);
+#if defined(__APPLE__)
+    return file < 0 || fsync(file);
+#else
+    return file < 0 || fdatasync(file);
+#endif
+}
+static void spanprof_i_close_file(spanprof_i_session *session) {
+    if (spanprof_i_same_file(session, session->file)) close(session->file);
+    session->file = -1;
+}
+
+/* Decides about a file that stands where the dump should be. 1: it was an old dump and is gone; 0: leave it alone, *why
+ * says why; -1: it changed meanwhile, look again. Only who holds a file's lock may remove it from its path. */
+static int spanprof_i_replace(const char *path, const char **why) {
+    struct stat info, now;
+    spanprof_dump_header old;
+    ssize_t n;
+    int result = 0;
+    const int file = open(path, O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC);
+    *why = "is not a spanprof dump";
+    if (file < 0) {
+        *why = strerror(errno);
+        return errno == ENOENT ? -1 : 0;
+    }
+    if (fstat(file, &info) || !S_ISREG(info.st_mode)) {
+        close(file);
+        return 0;
+    }
+    n = pread(file, &old, sizeof old, 0);
+    if (n == 0 || (n >= 8 && memcmp(old.magic, SPANPROF_DUMP_MAGIC, 8) == 0)) {
+        const int ours = SPANPROF_I_CAST(uint64_t, info.st_dev) == spanprof_i_made_device && SPANPROF_I_CAST(uint64_t, info.st_ino) == spanprof_i_made_inode;
+        if (!ours && flock(file, LOCK_EX | LOCK_NB) && errno == EWOULDBLOCK) *why = "is being written by another process";
+        else if (!ours && n >= SPANPROF_I_CAST(ssize_t, offsetof(spanprof_dump_header, sum)) && old.process_key == spanprof_i_process_key()) *why = "holds this process before its exec";
+        else if (stat(path, &now) || now.st_dev != info.st_dev || now.st_ino != info.st_ino) result = -1;
+        else if (unlink(path)) *why = strerror(errno);
+        else result = 1;
+    }
+    close(file);
+    return result;
+}
+
+/* Creates the dump, locked, at path or, when that is taken, at path.PID, path.PID.2, ... 0, or the error. */
+static int spanprof_i_create_file(spanprof_i_session *session) {
+    char base[SPANPROF_I_PATH_MAX];
+    char line[SPANPROF_I_PATH_MAX * 2 + 128];
+    const char *why = "";
+    /* A forked child knows that its parent writes base. */
+    const unsigned first = spanprof_i_forked && strcmp(session->path, spanprof_i_parent_path) == 0 ? 1 : 0;
+    unsigned attempt = first, tries;
+    memcpy(base, session->path, sizeof base);
+    for (tries = 0; tries < 1000; tries++) {
+        struct stat info, now;
+        int made = 0;
+        if (attempt > 0) {
+            char suffix[48];
+            if (attempt == 1) snprintf(suffix, sizeof suffix, ".%lu", SPANPROF_I_CAST(unsigned long, getpid()));
+            else snprintf(suffix, sizeof suffix, ".%lu.%u", SPANPROF_I_CAST(unsigned long, getpid()), attempt);
+            memcpy(session->path, base, sizeof base);
+            if (!spanprof_i_append(session->path, sizeof session->path, suffix)) return ENAMETOOLONG;
+        }
+        session->file = open(session->path, O_RDWR | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0600);
+        if (session->file < 0 && errno != EEXIST) return errno;
+        if (session->file < 0) {
+            made = spanprof_i_replace(session->path, &why);
+            if (made == 0) attempt++;
+            continue;
+        }
+        if (flock(session->file, LOCK_EX | LOCK_NB) == 0 || errno != EWOULDBLOCK)
+            made = fstat(session->file, &info) == 0 && stat(session->path, &now) == 0 && info.st_dev == now.st_dev && info.st_ino == now.st_ino;
+        if (!made) {
+            close(session->file);
+            continue;
+        }
+        session->device = SPANPROF_I_CAST(uint64_t, info.st_dev);
+        session->inode = SPANPROF_I_CAST(uint64_t, info.st_ino);
+        if (attempt > first) {
+            snprintf(line, sizeof line, "spanprof: %s %s; writing %s\n", base, why, session->path);
+            spanprof_i_say(line);
+        }
+        return 0;
+    }
+    return EEXIST;
+}
+
+/* A handler that runs between these may record: "inside" keeps it from waiting for its own thread. */
+static void spanprof_i_fork_prepare(void) {
+    pthread_mutex_lock(&spanprof_i_mutex);
+    *SPANPROF_I_INSIDE() = 1;
+}
+static void spanprof_i_fork_parent(void) {
+    *SPANPROF_I_INSIDE() = 0;
+    pthread_mutex_unlock(&spanprof_i_mutex);
+}
+static void spanprof_i_fork_forget(void);
+static void spanprof_i_fork_child(void) {
+    const pthread_mutex_t fresh = PTHREAD_MUTEX_INITIALIZER;
+    spanprof_i_fork_forget();
+    memcpy(&spanprof_i_mutex, &fresh, sizeof fresh);
+    *SPANPROF_I_INSIDE() = 0;
+}
+/* Thread exit and fork handlers, once a process. */
+static int spanprof_i_hooks_into_system(void) {
+#if SPANPROF_NO_TLS
+    spanprof_i_self();
+#else
+    if (!spanprof_i_key_made && pthread_key_create(&spanprof_i_key, spanprof_i_thread_exit)) return 0;
+    spanprof_i_key_made = 1;
+#endif
+    if (!spanprof_i_fork_registered && pthread_atfork(spanprof_i_fork_prepare, spanprof_i_fork_parent, spanprof_i_fork_child)) return 0;
+    spanprof_i_fork_registered = 1;
+    return 1;
+}
+static void spanprof_i_watch_thread(spanprof_i_thread *self) { pthread_setspecific(spanprof_i_key, self); }
+#if defined(__PIC__) && !defined(__PIE__)
+static void spanprof_i_unhook_from_system(void) {
+#if !SPANPROF_NO_TLS
+    if (spanprof_i_key_made) pthread_key_delete(spanprof_i_key);
+    spanprof_i_key_made = 0;
+#endif
+}
+#endif
+
+/* The system's name of the thread, if the thread has one of its own. */
+static void spanprof_i_system_thread_name(char *out, size_t bytes) {
+    out[0] = 0;
+#if defined(__linux__)
+    if (SPANPROF_I_CAST(uint64_t, getpid()) == spanprof_i_thread_id()) {
+        snprintf(out, bytes, "main");
+    } else {
+        char mine[17], process[32];
+        memset(mine, 0, sizeof mine);
+        if (prctl(PR_GET_NAME, mine, 0, 0, 0) || !spanprof_i_read_text("/proc/self/comm", process, sizeof process)) return;
+        process[strcspn(process, "\n")] = 0;
+        if (strcmp(mine, process) != 0) snprintf(out, bytes, "%s", mine);
+    }
+#endif
+}
+#endif /* POSIX */
+
+/* 10.5 clock */
+
+#if !SPANPROF_NO_TSC && (defined(__x86_64__) || defined(__i386__))
+/* Invariant, and not distrusted by the system: a kernel that has seen counters disagree uses another clock source. */
+static int spanprof_i_tsc_usable(void) {
+    unsigned a = 0, b = 0, c = 0, d = 0;
+    char source[64];
+    if (!__get_cpuid(0x80000007u, &a, &b, &c, &d) || !(d & 1u << 8)) return 0;
+#if defined(__linux__)
+    if (spanprof_i_read_text("/sys/devices/system/clocksource/clocksource0/current_clocksource", source, sizeof source))
+        return !strncmp(source, "tsc", 3) || !strncmp(source, "kvm-clock", 9) || !strncmp(source, "hyperv", 6) || !strncmp(source, "xen", 3);
+#else
+    (void)source;
+#endif
+    return 1;
+}
+#endif
+
+/* Both clocks at one moment: of a few readings the one that took least, so that an interruption between them is left out. */
+static void spanprof_i_both_clocks(spanprof_dump_anchor *out, int readings) {
+    uint64_t best = UINT64_MAX;
+    int i;
+    for (i = 0; i < readings; i++) {
+        const uint64_t before = spanprof_i_now();
+        const uint64_t ns = spanprof_i_monotonic_ns();
+        const uint64_t after = spanprof_i_now();
+        if (after - before >= best) continue;
+        best = after - before;
+        out->ticks = SPANPROF_I_LOAD(&spanprof_i_tsc) ? before + best / 2 : ns;
+        out->mono_ns = ns;
+    }
+    out->real_ns = 0;
+}
+
+static uint64_t spanprof_i_tick_rate(void) {
+#if defined(__aarch64__) && !SPANPROF_NO_TSC
+    uint64_t rate;
+    if (SPANPROF_I_LOAD(&spanprof_i_tsc)) {
+        __asm__ volatile("mrs %0, cntfrq_el0" : "=r"(rate));
+        return rate;
+    }
+#endif
+    if (SPANPROF_I_LOAD(&spanprof_i_tsc)) {
+        spanprof_dump_anchor a, b;
+        spanprof_i_both_clocks(&a, 8);
+        do spanprof_i_both_clocks(&b, 8); while (b.mono_ns - a.mono_ns < 500000u);
+        return SPANPROF_I_CAST(uint64_t, SPANPROF_I_CAST(double, b.ticks - a.ticks) * 1e9 / SPANPROF_I_CAST(double, b.mono_ns - a.mono_ns));
+    }
+    return 1000000000u;
+}
+
+static void spanprof_i_choose_clock(spanprof_clock wanted) {
+    uint32_t tsc = 0;
+#if !SPANPROF_NO_TSC
+#if defined(__aarch64__)
+    tsc = wanted != SPANPROF_CLOCK_MONOTONIC;
+#else
+    tsc = wanted == SPANPROF_CLOCK_TSC || (wanted == SPANPROF_CLOCK_AUTO && spanprof_i_tsc_usable());
+#endif
+#else
+    if (wanted == SPANPROF_CLOCK_TSC) spanprof_i_say("spanprof: this build has no time stamp counter; using the monotonic clock\n");
+#endif
+    SPANPROF_I_STORE(&spanprof_i_tsc, tsc);
+}
+
+/* Puts a new anchor into the header now and then; whoever comes second while one is being written goes on. The two slots
+ * take turns, so that a process that dies here leaves the older one. */
+static void spanprof_i_anchor(spanprof_i_session *session, int now) {
+    spanprof_dump_anchor *slot;
+    uint32_t next;
+    const uint64_t ticks = spanprof_i_now();
+    if (!now && ticks - SPANPROF_I_LOAD(&session->anchored) < session->anchor_gap) return;
+    if (spanprof_i_exchange(&session->anchoring, 1)) return;
+    next = SPANPROF_I_LOAD(&session->header->last_valid) == 1 ? 1 : 0;
+    slot = &session->header->last[next];
+    spanprof_i_both_clocks(slot, 3);
+    slot->real_ns = spanprof_i_real_ns();
+    SPANPROF_I_PUBLISH(&session->header->last_valid, next + 1u);
+    SPANPROF_I_STORE(&session->anchored, slot->ticks);
+    SPANPROF_I_PUBLISH(&session->anchoring, 0u);
+}
+
+/* 10.6 dump file: blocks, windows, writing out */
+
+/* One line a session and kind of trouble. */
+static void spanprof_i_tell(spanprof_i_session *session, const char *what, int error) {
+    char line[SPANPROF_I_PATH_MAX + 256];
+    if (spanprof_i_exchange(&session->told, 1)) return;
+    snprintf(line, sizeof line, "spanprof: %s: %s%s%s; recording stops here, what is dropped is counted\n", session->path, what, error ? ": " : "",
+             error ? strerror(error) : "");
+    spanprof_i_say(line);
+}
+
+/* Offset of a fresh block; 0 when the dump may not grow. */
+static uint64_t spanprof_i_new_block(spanprof_i_session *session) {
+    uint64_t count = SPANPROF_I_LOAD(&session->header->blocks);
+    do {
+        if (count >= session->blocks_max) return 0;
+    } while (!spanprof_i_swap(&session->header->blocks, &count, count + 1));
+    return session->header_bytes + count * SPANPROF_WINDOW_BYTES;
+}
+
+static uint64_t *spanprof_i_first_word(spanprof_dump_block *window) {
+    return SPANPROF_I_PTR(uint64_t *, SPANPROF_I_PTR(char *, window) + SPANPROF_BLOCK_HEADER_BYTES);
+}
+
+/* Starts a window's next sequence number. The state goes from FLUSHED to OPEN last: a reader of what a killed process
+ * left sees the old words gone or the new window empty, never old words under a new number. */
+static void spanprof_i_open_window(spanprof_i_lane *lane, spanprof_i_thread *self) {
+    spanprof_dump_block *window = lane->window;
+    spanprof_dump_anchor anchor;
+    spanprof_i_both_clocks(&anchor, 2);
+    SPANPROF_I_STORE(spanprof_i_first_word(window), SPANPROF_I_CAST(uint64_t, 0));
+    window->magic = SPANPROF_BLOCK_MAGIC;
+    window->lane = lane->id;
+    window->seq = lane->seq;
+    window->base_ticks = anchor.ticks;
+    window->base_ns = anchor.mono_ns;
+    window->events = lane->events;
+    window->step = lane->step;
+    window->has_step = lane->has_step;
+    window->thread = lane->thread;
+    window->cycle = lane->cycle;
+    window->words = 0;
+    window->sum = spanprof_dump_sum(window, offsetof(spanprof_dump_block, sum));
+    lane->other_words = 0;
+    self->words = spanprof_i_first_word(window);
+    self->next = self->words;
+    self->end = lane->session->limited ? self->words : self->words + SPANPROF_I_ROOM;
+    self->last = anchor.ticks;
+    self->pos = SPANPROF_I_CAST(uint64_t, lane->session->number & 1023u) << (SPANPROF_POS_WORD_BITS + SPANPROF_POS_LANE_BITS) |
+                SPANPROF_I_CAST(uint64_t, lane->id) << SPANPROF_POS_WORD_BITS | (lane->seq * SPANPROF_I_WORDS & ((1ull << SPANPROF_POS_WORD_BITS) - 1));
+    SPANPROF_I_PUBLISH(&window->state, SPANPROF_I_CAST(uint32_t, SPANPROF_BLOCK_OPEN));
+}
+
+static uint64_t spanprof_i_window_events(const spanprof_i_lane *lane, const spanprof_i_thread *self) {
+    return SPANPROF_I_CAST(uint64_t, self->next - self->words) - lane->other_words;
+}
+
+/* Where the window's copy goes: in ring mode the slots take turns. 0: nowhere. */
+static uint64_t spanprof_i_copy_offset(spanprof_i_lane *lane, uint64_t events) {
+    spanprof_i_slot *slot;
+    if (!lane->ring_blocks) return spanprof_i_new_block(lane->session);
+    slot = &lane->slots[lane->seq % lane->ring_blocks];
+    if (!slot->offset) slot->offset = spanprof_i_new_block(lane->session);
+    else lane->overwritten += slot->events;
+    slot->events = events;
+    return slot->offset;
+}
+
+/* Nothing more can be written out. The window keeps what it has; its tail takes the ends of open spans. */
+static void spanprof_i_lane_full(spanprof_i_lane *lane, spanprof_i_thread *self, const char *what, int error) {
+    lane->full = 1;
+    self->end = self->words;
+    spanprof_i_tell(lane->session, what, error);
+}
+
+/* Appends the window to the dump and begins it anew; 0 if it could not. The caller has claimed the thread. */
+static SPANPROF_I_COLD int spanprof_i_write_out(spanprof_i_thread *self) {
+    spanprof_i_lane *lane = self->lane;
+    spanprof_dump_block head = *lane->window;
+    spanprof_i_buffer buffers[2];
+    spanprof_i_cold cold;
+    uint64_t offset, events = spanprof_i_window_events(lane, self);
+    uint32_t i;
+    int error;
+    if (lane->full) return 0;
+    spanprof_i_cold_enter(&cold);
+    offset = spanprof_i_copy_offset(lane, events);
+    head.words = SPANPROF_I_CAST(uint32_t, self->next - self->words);
+    head.state = SPANPROF_BLOCK_DONE;
+    head.sum = spanprof_dump_sum(&head, offsetof(spanprof_dump_block, sum));
+    buffers[0].data = &head;
+    buffers[0].bytes = sizeof head;
+    buffers[1].data = self->words;
+    buffers[1].bytes = head.words * 8u;
+    error = offset ? spanprof_i_write_at(lane->session, buffers, 2, offset) : 0;
+    if (!offset || error) {
+        if (error) SPANPROF_I_STORE(&lane->session->header->write_error, SPANPROF_I_CAST(uint64_t, error));
+        spanprof_i_lane_full(lane, self, offset ? "writing failed" : "SPANPROF_MAX_MB is reached", error);
+        spanprof_i_cold_leave(&cold);
+        return 0;
+    }
+    if (lane->session->is_private) {
+        buffers[0].data = lane->session->header;
+        buffers[0].bytes = sizeof *lane->session->header;
+        (void)spanprof_i_write_at(lane->session, buffers, 1, 0);
+    }
+    SPANPROF_I_PUBLISH(&lane->window->state, SPANPROF_I_CAST(uint32_t, SPANPROF_BLOCK_FLUSHED));
+    for (i = 0, events = lane->left_open; i < self->depth; i++) /* spans of this window that are still open */
+        if (self->stack[i].pos - self->pos < SPANPROF_I_WORDS) events++;
+    SPANPROF_I_ADD(&lane->open_before, events);
+    SPANPROF_I_STORE(&lane->events, lane->events + spanprof_i_window_events(lane, self));
+    lane->left_open = 0;
+    lane->seq++;
+    spanprof_i_open_window(lane, self);
+    spanprof_i_cold_leave(&cold);
+    return 1;
+}
+
+/* Room for a record of count words, and for the zero that ends the window; NULL if there is none. */
+static uint64_t *spanprof_i_room(spanprof_i_thread *self, size_t count) {
+    const size_t used = SPANPROF_I_CAST(size_t, self->next - self->words);
+    if (SPANPROF_I_LIKELY(!self->lane->full && used + count <= SPANPROF_I_ROOM)) return self->next;
+    if (!self->lane->full && count <= SPANPROF_I_ROOM && spanprof_i_write_out(self)) return self->next;
+    return SPANPROF_I_NULL;
+}
+
+/* Publishes the record whose words after the head stand at self->next already: a reader that sees the head sees it all. */
+static uint64_t spanprof_i_publish(spanprof_i_thread *self, uint64_t head, size_t count, int is_event) {
+    uint64_t *word = self->next;
+    const uint64_t pos = self->pos + SPANPROF_I_CAST(uint64_t, word - self->words);
+    SPANPROF_I_STORE(word + count, SPANPROF_I_CAST(uint64_t, 0));
+    SPANPROF_I_PUBLISH(word, head);
+    self->next = word + count;
+    self->lane->other_words += is_event ? count - 1 : count;
+    return pos;
+}
+
+/* A record of a head and up to five words; 0 if there was no room. */
+static uint64_t spanprof_i_record(spanprof_i_thread *self, uint32_t type, uint32_t flags, uint64_t argument, const uint64_t *words, uint32_t count, int is_event) {
+    uint64_t *at = spanprof_i_room(self, count + 1u);
+    uint32_t i;
+    if (!at) return 0;
+    for (i = 0; i < count; i++) at[i + 1] = words[i];
+    return spanprof_i_publish(self, SPANPROF_RECORD(type, flags, count + 1u, argument), count + 1u, is_event);
+}
+
+/* The end of a span whose own record can't take it; the window's tail serves when nothing else is left. */
+static void spanprof_i_record_end(spanprof_i_thread *self, uint32_t flags, uint64_t pos, uint64_t ticks) {
+    uint64_t words[2];
+    words[0] = pos;
+    words[1] = ticks;
+    if (spanprof_i_record(self, SPANPROF_RECORD_END, flags, 0, words, 2, 0)) return;
+    if (SPANPROF_I_CAST(size_t, self->next - self->words) + 3 >= SPANPROF_I_WORDS) return;
+    self->next[1] = pos;
+    self->next[2] = ticks;
+    spanprof_i_publish(self, SPANPROF_RECORD(SPANPROF_RECORD_END, flags, 3, 0), 3, 0);
+}
+
+/* Length of a text in the dump: cut to SPANPROF_TEXT_MAX bytes, not inside a UTF-8 character. */
+static size_t spanprof_i_text_length(const char *text) {
+    size_t n = 0;
+    if (!text) return 0;
+    while (n <= SPANPROF_TEXT_MAX && text[n]) n++;
+    if (n <= SPANPROF_TEXT_MAX) return n;
+    n = SPANPROF_TEXT_MAX;
+    while (n > SPANPROF_TEXT_MAX - 4 && (SPANPROF_I_CAST(unsigned char, text[n]) & 0xc0u) == 0x80u) n--;
+    return n;
+}
+
+/* Appends a text at byte `at` of words; returns the byte after it. Zero bytes pad the last word. */
+static size_t spanprof_i_put_text(uint64_t *words, size_t at, const char *text, size_t length) {
+    char *out = SPANPROF_I_PTR(char *, words);
+    const uint16_t size = SPANPROF_I_CAST(uint16_t, length);
+    size_t end = at + 2 + length;
+    memcpy(out + at, &size, 2);
+    if (length) memcpy(out + at + 2, text, length);
+    while (end % 8) out[end++] = 0;
+    return at + 2 + length;
+}
+
+/* A record of a head, some words and some texts, built where it will stand; 0 if there was no room. */
+static uint64_t spanprof_i_record_texts(spanprof_i_thread *self, uint32_t type, uint32_t flags, uint64_t argument, const uint64_t *words, uint32_t count,
+                                        const char *const *texts, uint32_t text_count, int is_event) {
+    size_t bytes = 0, total, at;
+    uint64_t *out;
+    uint32_t i;
+    for (i = 0; i < text_count; i++) bytes += 2 + spanprof_i_text_length(texts[i]);
+    total = 1 + count + (bytes + 7) / 8;
+    out = spanprof_i_room(self, total);
+    if (!out) return 0;
+    for (i = 0; i < count; i++) out[i + 1] = words[i];
+    for (i = 0, at = 0; i < text_count; i++) at = spanprof_i_put_text(out + 1 + count, at, texts[i], spanprof_i_text_length(texts[i]));
+    return spanprof_i_publish(self, SPANPROF_RECORD(type, flags, total, argument), total, is_event);
+}
+
+/* 10.7 lanes and threads */
+
+static size_t spanprof_i_round(size_t bytes) {
+    const size_t page = spanprof_i_page();
+    return (bytes + page - 1) / page * page;
+}
+
+/* A lane with its window in the file; NULL if there is no room. Under the lock. */
+static spanprof_i_lane *spanprof_i_lane_create(spanprof_i_session *session, spanprof_i_thread *self, uint32_t thread) {
+    const size_t slots = session->header->lanes ? session->ring_blocks : 0; /* the text lane is never a ring */
+    const size_t bytes = spanprof_i_round(sizeof(spanprof_i_lane) + slots * sizeof(spanprof_i_slot));
+    spanprof_i_lane *lane;
+    int error = 0;
+    if (session->header->lanes >= SPANPROF_I_LANES_MAX) return SPANPROF_I_NULL;
+    lane = SPANPROF_I_CAST(spanprof_i_lane *, spanprof_i_pages(bytes));
+    if (!lane) return SPANPROF_I_NULL;
+    lane->session = session;
+    lane->thread = thread;
+    lane->lane_bytes = bytes;
+    lane->ring_blocks = SPANPROF_I_CAST(uint32_t, slots);
+    lane->slots = SPANPROF_I_PTR(spanprof_i_slot *, lane + 1);
+    lane->id = SPANPROF_I_CAST(uint32_t, session->header->lanes);
+    lane->stack_bytes = spanprof_i_page();
+    lane->stack = SPANPROF_I_CAST(spanprof_i_open *, spanprof_i_pages(lane->stack_bytes));
+    lane->offset = lane->stack ? spanprof_i_new_block(session) : 0;
+    if (lane->offset) {
+        lane->window = SPANPROF_I_CAST(spanprof_dump_block *, spanprof_i_map_file(session, lane->offset, SPANPROF_WINDOW_BYTES, &error));
+        if (!lane->window && session->is_private && !error) lane->window = SPANPROF_I_CAST(spanprof_dump_block *, spanprof_i_pages(SPANPROF_WINDOW_BYTES));
+    }
+    if (!lane->window) {
+        if (lane->stack) {
+            if (error) SPANPROF_I_STORE(&session->header->write_error, SPANPROF_I_CAST(uint64_t, error));
+            spanprof_i_tell(session, lane->offset ? "no room for a thread's window" : "SPANPROF_MAX_MB is reached", error);
+        }
+        spanprof_i_unmap(lane->stack, lane->stack_bytes);
+        spanprof_i_unmap(lane, bytes);
+        return SPANPROF_I_NULL;
+    }
+    lane->stack[0].address = SPANPROF_I_HIGHEST;
+    lane->capacity = SPANPROF_I_CAST(uint32_t, lane->stack_bytes / sizeof(spanprof_i_open) - 1);
+    lane->next = session->lanes;
+    session->lanes = lane;
+    spanprof_i_open_window(lane, self);
+    SPANPROF_I_PUBLISH(&session->header->lanes, session->header->lanes + 1);
+    return lane;
+}
+
+static void spanprof_i_lane_destroy(spanprof_i_lane *lane) {
+    spanprof_i_unmap(lane->stack, lane->stack_bytes);
+    if (lane->session->is_private) spanprof_i_unmap(lane->window, SPANPROF_WINDOW_BYTES);
+    else spanprof_i_unmap_file(lane->window, SPANPROF_WINDOW_BYTES);
+    spanprof_i_unmap(lane, lane->lane_bytes);
+}
+
+static void spanprof_i_session_destroy(spanprof_i_session *session) {
+    while (session->lanes) {
+        spanprof_i_lane *lane = session->lanes;
+        session->lanes = lane->next;
+        spanprof_i_lane_destroy(lane);
+    }
+    if (session->is_private) spanprof_i_unmap(session->header, session->header_bytes);
+    else spanprof_i_unmap_file(session->header, session->header_bytes);
+    spanprof_i_close_file(session);
+    spanprof_i_unmap(session, spanprof_i_round(sizeof *session));
+}
+
+/* Private windows are in the file only when somebody puts them there. Words that their threads write meanwhile may be
+ * missing, none is torn. */
+static void spanprof_i_store_private(spanprof_i_session *session) {
+    const spanprof_i_lane *lane;
+    if (!session->is_private) return;
+    for (lane = session->lanes; lane; lane = lane->next) {
+        spanprof_i_buffer buffer;
+        buffer.data = lane->window;
+        buffer.bytes = SPANPROF_WINDOW_BYTES;
+        (void)spanprof_i_write_at(session, &buffer, 1, lane->offset);
+    }
+    {
+        spanprof_i_buffer buffer;
+        buffer.data = session->header;
+        buffer.bytes = sizeof *session->header;
+        (void)spanprof_i_write_at(session, &buffer, 1, 0);
+    }
+}
+
+/* Gives a lane back; its window stays as it is for the next thread. Under the lock. */
+static void spanprof_i_detach(spanprof_i_thread *self) {
+    spanprof_i_lane *lane = self->lane;
+    spanprof_i_session *session = lane->session;
+    uint32_t i;
+    for (i = 0; i < self->depth; i++)
+        if (self->stack[i].pos - self->pos < SPANPROF_I_WORDS) lane->left_open++;
+    /* The window's place in it, for who comes next: found again as the first zero word. */
+    self->generation = 0;
+    self->lane = SPANPROF_I_NULL;
+    self->depth = 0;
+    self->capacity = 0;
+    lane->next_free = session->free;
+    session->free = lane;
+    if (--session->refs == 0) {
+        spanprof_i_store_private(session);
+        spanprof_i_session_destroy(session);
+    }
+}
+
+/* Words that a record takes, or a short span; 0 at the end. */
+static size_t spanprof_i_length(uint64_t head) { return head & 1u ? 1u : SPANPROF_I_CAST(size_t, SPANPROF_RECORD_WORDS(head)); }
+
+/* Resumes a lane that another thread has left. */
+static void spanprof_i_lane_resume(spanprof_i_lane *lane, spanprof_i_thread *self) {
+    uint64_t *word = spanprof_i_first_word(lane->window), now;
+    self->words = word;
+    while (*word) word += spanprof_i_length(*word);
+    self->next = word;
+    self->end = lane->session->limited || lane->full ? self->words : self->words + SPANPROF_I_ROOM;
+    self->pos = SPANPROF_I_CAST(uint64_t, lane->session->number & 1023u) << (SPANPROF_POS_WORD_BITS + SPANPROF_POS_LANE_BITS) |
+                SPANPROF_I_CAST(uint64_t, lane->id) << SPANPROF_POS_WORD_BITS | (lane->seq * SPANPROF_I_WORDS & ((1ull << SPANPROF_POS_WORD_BITS) - 1));
+    now = spanprof_i_now();
+    if (!spanprof_i_record(self, SPANPROF_RECORD_THREAD, 0, lane->thread, &now, 1, 0)) return;
+    self->last = now;
+    if (lane->has_step) {
+        const uint64_t none = 0;
+        lane->has_step = 0;
+        spanprof_i_record(self, SPANPROF_RECORD_STEP, 0, 0, &none, 1, 0);
+    }
+}
+
+/* 10.8 definitions: sites, thread names, tracks */
+
+/* Puts a definition into the text lane and, if kept, into the book for later dumps. 0 if either has no room. Under the
+ * lock. */
+static int spanprof_i_define(uint32_t type, uint64_t argument, const uint64_t *words, uint32_t count, const char *const *texts, uint32_t text_count, int keep) {
+    spanprof_i_session *session = spanprof_i_current;
+    const uint64_t *record;
+    uint64_t pos;
+    size_t length;
+    if (!session) return 0;
+    pos = spanprof_i_record_texts(&session->text, type, 0, argument, words, count, texts, text_count, 0);
+    if (!pos) return 0;
+    if (!keep) return 1;
+    record = session->text.words + (pos - session->text.pos);
+    length = spanprof_i_length(*record);
+    if (!spanprof_i_book_last || spanprof_i_book_last->used + length > sizeof spanprof_i_book_last->words / 8) {
+        spanprof_i_book *book = SPANPROF_I_CAST(spanprof_i_book *, spanprof_i_pages(sizeof *book));
+        if (!book) return 0;
+        if (spanprof_i_book_last) spanprof_i_book_last->next = book;
+        else spanprof_i_books = book;
+        spanprof_i_book_last = book;
+    }
+    memcpy(spanprof_i_book_last->words + spanprof_i_book_last->used, record, length * 8);
+    spanprof_i_book_last->used += length;
+    return 1;
+}
+
+/* Writes the book into a new session's text lane. */
+static int spanprof_i_copy_book(spanprof_i_session *session) {
+    const spanprof_i_book *book;
+    for (book = spanprof_i_books; book; book = book->next) {
+        size_t at = 0;
+        while (at < book->used) {
+            const size_t length = spanprof_i_length(book->words[at]);
+            uint64_t *out = spanprof_i_room(&session->text, length);
+            if (!out) return 0;
+            memcpy(out + 1, book->words + at + 1, (length - 1) * 8);
+            spanprof_i_publish(&session->text, book->words[at], length, 0);
+            at += length;
+        }
+    }
+    return 1;
+}
+
+/* Which numbers a metadata initializer names: ".step = i, .alloc_bytes = n". Text in quotes is not looked at. */
+static uint32_t spanprof_i_named_numbers(const char *fields) {
+    static const char *const names[] = {
+#define SPANPROF_I_X(name, kind) #name,
+        SPANPROF_META_LIST(SPANPROF_I_X)
+#undef SPANPROF_I_X
+    };
+    uint32_t set = 0, i;
+    const char *p;
+    for (p = fields; p && *p; p++) {
+        if (*p == '"' || *p == '\'') {
+            const char quote = *p++;
+            while (*p && *p != quote) p += *p == '\\' && p[1] ? 2 : 1;
+            if (!*p) break;
+        } else if (*p == '.') {
+            const char *word = p + 1;
+            size_t length;
+            while (*word == ' ') word++;
+            length = strspn(word, "abcdefghijklmnopqrstuvwxyz_");
+            for (i = 0; i < SPANPROF_META_COUNT; i++)
+                if (strlen(names[i]) == length && memcmp(names[i], word, length) == 0) set |= 1u << i;
+        }
+    }
+    return set;
+}
+
+/* Gives a site its number and defines it in the dump; 0 if that failed. */
+static SPANPROF_I_COLD int spanprof_i_register(spanprof_site *site) {
+    spanprof_i_cold cold;
+    const char *texts[3];
+    uint64_t words[2];
+    int done;
+    if (!spanprof_i_lock(&cold)) return 0;
+    done = site->id != 0;
+    if (!done) {
+        texts[0] = site->name ? site->name : "(null)";
+        texts[1] = site->file;
+        texts[2] = site->function;
+        words[0] = site->line;
+        words[1] = 0;
+        site->set = spanprof_i_named_numbers(site->fields);
+        done = spanprof_i_define(SPANPROF_RECORD_SITE, spanprof_i_sites + 1u, words, 2, texts, 3, 1);
+        if (done) SPANPROF_I_PUBLISH(&site->id, ++spanprof_i_sites);
+    }
+    spanprof_i_unlock(&cold);
+    return done;
+}
+static int spanprof_i_known(spanprof_site *site) { return SPANPROF_I_LOAD(&site->id) != 0 || spanprof_i_register(site); }
+
+static void spanprof_i_define_thread(uint32_t thread, const char *name) {
+    uint64_t words[2];
+    words[0] = spanprof_i_thread_id();
+    words[1] = spanprof_i_now();
+    spanprof_i_define(SPANPROF_RECORD_THREAD_NAME, thread, words, 2, &name, 1, 0);
+}
+
+/* 10.9 sessions */
+
+static const char *spanprof_i_rank_text(void) {
+    static const char *const names[] = { "OMPI_COMM_WORLD_RANK", "PMI_RANK", "SLURM_PROCID", "RANK" };
+    size_t i;
+    for (i = 0; i < sizeof names / sizeof names[0]; i++) {
+        const char *value = spanprof_i_env(names[i]);
+        if (value && *value && strspn(value, "0123456789") == strlen(value) && strlen(value) < 10) return value;
+    }
+    return SPANPROF_I_NULL;
+}
+
+/* SPANPROF_OUT with its percent signs replaced. */
+static void spanprof_i_expand_path(const char *pattern, char *out, size_t bytes) {
+    char piece[80];
+    out[0] = 0;
+    for (; *pattern; pattern++) {
+        piece[0] = *pattern;
+        piece[1] = 0;
+        if (*pattern == '%' && pattern[1] && strchr("phr%", pattern[1])) {
+            const char *rank = spanprof_i_rank_text();
+            pattern++;
+            if (*pattern == 'p') snprintf(piece, sizeof piece, "%lu", SPANPROF_I_CAST(unsigned long, spanprof_i_process_id()));
+            else if (*pattern == 'h') spanprof_i_host(piece, 64);
+            else if (*pattern == 'r') snprintf(piece, sizeof piece, "%s", rank ? rank : "0");
+        }
+        spanprof_i_append(out, bytes, piece);
+    }
+}
+
+static int spanprof_i_same_word(const char *a, const char *b) {
+    for (; *a && *b; a++, b++)
+        if ((*a >= 'A' && *a <= 'Z' ? *a + 32 : *a) != *b) return 0;
+    return *a == *b;
+}
+
+static void spanprof_i_bad_value(const char *name, const char *value, const char *used) {
+    char line[512];
+    char shown[128];
+    size_t i;
+    for (i = 0; i < sizeof shown - 1 && value[i]; i++) shown[i] = value[i] >= 32 && value[i] < 127 ? value[i] : '?';
+    shown[i] = 0;
+    snprintf(line, sizeof line, "spanprof: %s=%s is not understood; using %s\n", name, shown, used);
+    spanprof_i_say(line);
+}
+
+/* A choice among words; the first is the default. */
+static int spanprof_i_env_choice(const char *name, const char *const *words, int count) {
+    const char *value = spanprof_i_env(name);
+    int i;
+    if (!value || !*value) return 0;
+    for (i = 0; i < count; i++)
+        if (spanprof_i_same_word(value, words[i])) return i;
+    spanprof_i_bad_value(name, value, words[0]);
+    return 0;
+}
+
+/* Decimal digits up to a limit; 1 if the whole text is one. */
+static int spanprof_i_parse(const char *text, size_t length, uint64_t most, uint64_t *out) {
+    uint64_t n = 0;
+    size_t i;
+    if (length == 0) return 0;
+    for (i = 0; i < length; i++) {
+        const uint64_t digit = SPANPROF_I_CAST(uint64_t, text[i] - '0');
+        if (text[i] < '0' || text[i] > '9' || n > (most - digit) / 10) return 0;
+        n = n * 10 + digit;
+    }
+    *out = n;
+    return n <= most;
+}
+static uint64_t spanprof_i_env_number(const char *name, uint64_t most, uint64_t otherwise) {
+    const char *value = spanprof_i_env(name);
+    char used[32];
+    uint64_t n = 0;
+    if (!value || !*value) return otherwise;
+    if (spanprof_i_parse(value, strlen(value), most, &n) && n > 0) return n;
+    if (otherwise) snprintf(used, sizeof used, "%llu", SPANPROF_I_CAST(unsigned long long, otherwise));
+    spanprof_i_bad_value(name, value, otherwise ? used : "no bound");
+    return otherwise;
+}
+
+static int spanprof_i_plan_valid(const spanprof_i_plan *plan) {
+    const uint64_t most = UINT64_MAX / 8;
+    return plan->active > 0 && plan->active < most && plan->skip_first < most && plan->wait < most && plan->warmup < most;
+}
+
+static void spanprof_i_env_schedule(void) {
+    const char *value = spanprof_i_env("SPANPROF_SCHEDULE");
+    uint64_t n[5] = { 0, 0, 0, 0, 0 };
+    const char *p = value;
+    spanprof_i_plan plan;
+    int i, good = 1;
+    if (!value || !*value || spanprof_i_schedule_plan.set) return;
+    for (i = 0; i < 5 && good; i++) {
+        const size_t length = strspn(p, "0123456789");
+        good = spanprof_i_parse(p, length, UINT64_MAX / 16, &n[i]) && p[length] == (i < 4 ? ',' : 0);
+        p += length + (i < 4);
+    }
+    memset(&plan, 0, sizeof plan);
+    plan.skip_first = n[0];
+    plan.wait = n[1];
+    plan.warmup = n[2];
+    plan.active = n[3];
+    plan.repeat = n[4];
+    plan.set = 1;
+    if (good && spanprof_i_plan_valid(&plan)) spanprof_i_schedule_plan = plan;
+    else spanprof_i_bad_value("SPANPROF_SCHEDULE", value, "no schedule");
+}
+
+/* The cycle, from 1, that the plan's step is an active step of; 0: the step is not recorded. */
+static uint64_t spanprof_i_plan_cycle(const spanprof_i_plan *plan) {
+    uint64_t at, length, cycle;
+    if (plan->step < plan->skip_first) return 0;
+    at = plan->step - plan->skip_first;
+    length = plan->wait + plan->warmup + plan->active;
+    cycle = at / length;
+    if (plan->repeat && cycle >= plan->repeat) return 0;
+    return at % length >= plan->wait + plan->warmup ? cycle + 1 : 0;
+}
+
+/* Sets the flag that the macros test, from the session, the pause and the schedule. A new cycle takes a new generation,
+ * so that every thread comes to the slow path once and marks it. Under the lock. */
+static void spanprof_i_apply(void) {
+    spanprof_i_session *session = spanprof_i_current;
+    uint64_t cycle;
+    if (!session) return;
+    cycle = spanprof_i_schedule_plan.set ? spanprof_i_plan_cycle(&spanprof_i_schedule_plan) : 0;
+    if (spanprof_i_paused || (spanprof_i_schedule_plan.set && !cycle)) {
+        SPANPROF_I_PUBLISH(&spanprof_i_on, spanprof_i_generation | 1u);
+        return;
+    }
+    if (SPANPROF_I_CAST(uint32_t, cycle) != session->cycle) {
+        SPANPROF_I_STORE(&session->cycle, SPANPROF_I_CAST(uint32_t, cycle));
+        spanprof_i_generation += 2;
+        if (spanprof_i_generation < 4) spanprof_i_generation = 4; /* 0 and 1 have meanings of their own */
+    }
+    SPANPROF_I_PUBLISH(&spanprof_i_on, spanprof_i_generation);
+}
+
+/* The settings of a new session: the caller's, where zero the environment's, else the defaults. */
+static void spanprof_i_settle(spanprof_config *config, const spanprof_config *wanted) {
+    static const char *const modes[] = { "stream", "ring" };
+    static const char *const clocks[] = { "auto", "tsc", "monotonic" };
+    const char *text;
+    memset(config, 0, sizeof *config);
+    if (wanted) *config = *wanted;
+    text = config->path && *config->path ? config->path : spanprof_i_env("SPANPROF_OUT");
+    snprintf(spanprof_i_config_path, sizeof spanprof_i_config_path, "%s", text && *text ? text : "spanprof.dump");
+    if (text && strlen(text) >= sizeof spanprof_i_config_path) memset(spanprof_i_config_path, 'x', sizeof spanprof_i_config_path - 1); /* too long to open */
+    text = config->process_name && *config->process_name ? config->process_name : spanprof_i_env("SPANPROF_PROCESS_NAME");
+    if (text && *text) snprintf(spanprof_i_config_name, sizeof spanprof_i_config_name, "%s", text);
+    else spanprof_i_program(spanprof_i_config_name, sizeof spanprof_i_config_name);
+    config->path = spanprof_i_config_path;
+    config->process_name = spanprof_i_config_name;
+    if (config->mode == SPANPROF_MODE_DEFAULT) config->mode = SPANPROF_I_CAST(spanprof_mode, spanprof_i_env_choice("SPANPROF_MODE", modes, 2) + 1);
+    if (config->clock == SPANPROF_CLOCK_AUTO) config->clock = SPANPROF_I_CAST(spanprof_clock, spanprof_i_env_choice("SPANPROF_CLOCK", clocks, 3));
+    if (!config->ring_mb) config->ring_mb = SPANPROF_I_CAST(uint32_t, spanprof_i_env_number("SPANPROF_RING_MB", 1u << 20, 16));
+    if (!config->max_events) config->max_events = spanprof_i_env_number("SPANPROF_MAX_EVENTS", UINT64_MAX / 2, 0);
+    if (!config->max_mb) config->max_mb = spanprof_i_env_number("SPANPROF_MAX_MB", 1ull << 40, 0);
+    spanprof_i_env_schedule();
+    spanprof_i_config = *config;
+}
+
+static void spanprof_i_fill_header(spanprof_i_session *session, const spanprof_config *config) {
+    spanprof_dump_header *h = session->header;
+    const char *rank = spanprof_i_rank_text();
+    uint64_t n = 0;
+    memset(h, 0, sizeof *h);
+    memcpy(h->magic, SPANPROF_DUMP_MAGIC, 8);
+    h->endian = SPANPROF_DUMP_ENDIAN;
+    h->version = SPANPROF_DUMP_VERSION;
+    h->header_bytes = SPANPROF_I_CAST(uint32_t, session->header_bytes);
+    h->block_bytes = SPANPROF_WINDOW_BYTES;
+    h->block_header_bytes = SPANPROF_BLOCK_HEADER_BYTES;
+    h->clock = SPANPROF_I_LOAD(&spanprof_i_tsc) ? SPANPROF_CLOCK_TSC : SPANPROF_CLOCK_MONOTONIC;
+    if (config->mode == SPANPROF_MODE_RING) h->flags |= SPANPROF_DUMP_RING;
+    if (session->is_private) h->flags |= SPANPROF_DUMP_PRIVATE;
+    if (spanprof_i_forked) h->flags |= SPANPROF_DUMP_FORKED;
+    h->session = session->number;
+    h->rank = rank && spanprof_i_parse(rank, strlen(rank), INT32_MAX, &n) ? SPANPROF_I_CAST(int32_t, n) : -1;
+    h->pid = spanprof_i_process_id();
+    h->parent_pid = spanprof_i_parent_id();
+    h->ring_blocks = session->ring_blocks;
+    h->process_key = spanprof_i_process_key();
+    spanprof_i_both_clocks(&h->first, 5);
+    h->first.real_ns = spanprof_i_real_ns();
+    h->ticks_per_second = spanprof_i_tick_rate();
+    h->max_events = config->max_events;
+    h->max_mb = config->max_mb;
+    snprintf(h->producer, sizeof h->producer, "spanprof %s", SPANPROF_VERSION);
+    spanprof_i_host(h->host, sizeof h->host);
+    snprintf(h->process_name, sizeof h->process_name, "%s", config->process_name);
+    spanprof_i_usage(&h->usage_first);
+    h->sum = spanprof_dump_sum(h, offsetof(spanprof_dump_header, sum));
+    session->anchor_gap = h->ticks_per_second / 64 + 1;
+    session->anchored = h->first.ticks;
+}
+
+/* Creates the dump's file, header and text lane. */
+static spanprof_status spanprof_i_create(spanprof_i_session *session, const spanprof_config *config) {
+    int error = spanprof_i_create_file(session);
+    spanprof_i_lane *text;
+    if (!error) {
+        session->header_bytes = spanprof_i_granularity();
+        session->header = SPANPROF_I_CAST(spanprof_dump_header *, spanprof_i_map_file(session, 0, session->header_bytes, &error));
+        if (!session->header && !error) {
+            session->is_private = 1;
+            session->header = SPANPROF_I_CAST(spanprof_dump_header *, spanprof_i_pages(session->header_bytes));
+            if (!session->header) error = ENOMEM;
+        }
+    }
+    if (error) {
+        spanprof_i_tell(session, "the dump could not be created", error);
+        return SPANPROF_ERR_OPEN;
+    }
+    session->ring_blocks = config->mode == SPANPROF_MODE_RING ? SPANPROF_I_CAST(uint32_t, (SPANPROF_I_CAST(uint64_t, config->ring_mb) << 20) / SPANPROF_WINDOW_BYTES) : 0;
+    session->blocks_max = config->max_mb ? ((config->max_mb << 20) - session->header_bytes) / SPANPROF_WINDOW_BYTES : UINT64_MAX / 2 / SPANPROF_WINDOW_BYTES;
+    session->limited = config->max_events != 0;
+    session->events_left = config->max_events;
+    spanprof_i_fill_header(session, config);
+    text = spanprof_i_lane_create(session, &session->text, 0);
+    if (!text) return SPANPROF_ERR_WRITE;
+    session->text.lane = text;
+    session->text.stack = text->stack + 1;
+    session->text.end = session->text.words + SPANPROF_I_ROOM;
+    spanprof_i_store_private(session);
+    return SPANPROF_OK;
+}
+
+/* Opens a session. Under the lock, with none open. */
+static spanprof_status spanprof_i_open_session(const spanprof_config *wanted) {
+    spanprof_config config;
+    spanprof_i_session *session = SPANPROF_I_CAST(spanprof_i_session *, spanprof_i_pages(spanprof_i_round(sizeof *session)));
+    spanprof_status status;
+    if (!session || !spanprof_i_hooks_into_system()) {
+        spanprof_i_say("spanprof: out of memory; recording is off\n");
+        spanprof_i_unmap(session, session ? spanprof_i_round(sizeof *session) : 0);
+        return SPANPROF_ERR_MEMORY;
+    }
+    spanprof_i_settle(&config, wanted);
+    spanprof_i_choose_clock(config.clock);
+    spanprof_i_expand_path(config.path, session->path, sizeof session->path);
+    session->number = ++spanprof_i_sessions;
+    session->refs = 1;
+    status = spanprof_i_create(session, &config);
+    if (status == SPANPROF_OK && !spanprof_i_copy_book(session)) status = SPANPROF_ERR_WRITE;
+    if (status != SPANPROF_OK) {
+        if (session->header) spanprof_i_session_destroy(session);
+        else spanprof_i_unmap(session, spanprof_i_round(sizeof *session));
+        return status;
+    }
+    spanprof_i_made_device = session->device;
+    spanprof_i_made_inode = session->inode;
+    session->open = 1;
+    spanprof_i_current = session;
+    spanprof_i_paused = 0;
+    spanprof_i_generation += 2;
+    if (spanprof_i_generation < 4) spanprof_i_generation = 4;
+    spanprof_i_apply();
+    return SPANPROF_OK;
+}
+
+/* The first event of a process, or of a forked child: is it to be recorded? Under the lock. */
+static void spanprof_i_decide(void) {
+    static const char *const off_words[] = { "off", "0", "false", "no", "1", "true", "yes", "on" };
+    if (SPANPROF_I_LOAD(&spanprof_i_on) != 1) return;
+    if (spanprof_i_forked) {
+        const uint32_t paused = spanprof_i_paused;
+        const spanprof_config config = spanprof_i_config;
+        char path[SPANPROF_I_PATH_MAX], name[128];
+        spanprof_config mine = config;
+        memcpy(path, spanprof_i_config_path, sizeof path);
+        memcpy(name, spanprof_i_config_name, sizeof name);
+        mine.path = path;
+        mine.process_name = name;
+        if (spanprof_i_open_session(&mine) != SPANPROF_OK) SPANPROF_I_PUBLISH(&spanprof_i_on, 0u);
+        else if (paused) { spanprof_i_paused = 1; spanprof_i_apply(); }
+        spanprof_i_forked = 0;
+        return;
+    }
+    if (spanprof_i_env_choice("SPANPROF", off_words, 8) < 4 || spanprof_i_open_session(SPANPROF_I_NULL) != SPANPROF_OK)
+        SPANPROF_I_PUBLISH(&spanprof_i_on, 0u);
+}
+
+/* Gives the thread a lane of the current session. Under the lock; 0 if there is none. */
+static int spanprof_i_attach(spanprof_i_thread *self) {
+    spanprof_i_session *session = spanprof_i_current;
+    spanprof_i_lane *lane = session->free;
+    char name[48];
+    const uint32_t thread = SPANPROF_I_CAST(uint32_t, session->threads + 1);
+    if (lane) {
+        session->free = lane->next_free;
+        lane->thread = thread;
+        spanprof_i_lane_resume(lane, self);
+    } else {
+        spanprof_i_thread made;
+        memset(&made, 0, sizeof made);
+        lane = spanprof_i_lane_create(session, &made, thread);
+        if (!lane) return 0;
+        *self = made;
+    }
+    session->threads++;
+    session->refs++;
+    lane->rounds = 0;
+    self->lane = lane;
+    self->depth = 0;
+    self->stack = lane->stack + 1;
+    self->capacity = SPANPROF_I_CAST(uint16_t, lane->capacity < SPANPROF_MAX_DEPTH ? lane->capacity : SPANPROF_MAX_DEPTH);
+    spanprof_i_watch_thread(self);
+    memcpy(name, SPANPROF_I_NAME(), sizeof name);
+    if (!name[0]) spanprof_i_system_thread_name(name, sizeof name);
+    spanprof_i_define_thread(thread, name);
+    return 1;
+}
+
+/* Runs when a thread ends. Destructors of other keys may still record, so the lane is kept until the last round that the
+ * system makes; what comes after that is counted. */
+static void spanprof_i_thread_exit(void *value) {
+    spanprof_i_cold cold;
+#if SPANPROF_NO_TLS && !SPANPROF_I_WINDOWS
+    spanprof_i_keyed *keyed = (spanprof_i_keyed *)value;
+    spanprof_i_thread *self = &keyed->thread;
+    pthread_setspecific(spanprof_i_key, keyed);
+#else
+    spanprof_i_thread *self = SPANPROF_I_CAST(spanprof_i_thread *, value);
+#endif
+    if (!self->lane) {
+#if SPANPROF_NO_TLS && !SPANPROF_I_WINDOWS
+        pthread_setspecific(spanprof_i_key, NULL);
+        free(keyed);
+#endif
+        return;
+    }
+#if !SPANPROF_I_WINDOWS
+    if (++self->lane->rounds < PTHREAD_DESTRUCTOR_ITERATIONS) {
+#if !SPANPROF_NO_TLS
+        spanprof_i_watch_thread(self);
+#endif
+        return;
+    }
+#endif
+    if (!spanprof_i_lock(&cold)) return;
+    spanprof_i_detach(self);
+    self->pos = UINT64_MAX; /* this thread records no more */
+#if SPANPROF_NO_TLS && !SPANPROF_I_WINDOWS
+    pthread_setspecific(spanprof_i_key, NULL);
+    free(keyed);
+#endif
+    spanprof_i_unlock(&cold);
+}
+
+/* The child of a fork has copies of the parent's threads' states and mappings of the parent's windows: it lets go of all. */
+static void spanprof_i_fork_forget(void) {
+    spanprof_i_thread *self = SPANPROF_I_SELF();
+    spanprof_i_session *session = spanprof_i_current;
+    memset(self, 0, sizeof *self);
+    if (!session) return;
+    memcpy(spanprof_i_parent_path, session->path, sizeof spanprof_i_parent_path);
+    spanprof_i_session_destroy(session);
+    spanprof_i_current = SPANPROF_I_NULL;
+    spanprof_i_forked = 1;
+    spanprof_i_made_device = 0;
+    spanprof_i_made_inode = 0;
+    SPANPROF_I_STORE(&spanprof_i_on, 1u);
+}
+
+/* 10.10 recording */
+
+static void spanprof_i_drop(spanprof_i_thread *self) {
+    spanprof_i_session *session;
+    if (self->lane) SPANPROF_I_ADD(&self->lane->window->dropped, 1);
+    else if ((session = SPANPROF_I_LOAD(&spanprof_i_current)) != SPANPROF_I_NULL) SPANPROF_I_ADD(&session->header->dropped, 1);
+}
+
+/* A generation of 0 with a lane: a record is being written below us and we are in a signal handler; unless the handler
+ * jumped out of it. That shows when the innermost scope lies below this frame: its frame is gone, and the record's too. */
+static int spanprof_i_jumped_out(const spanprof_i_thread *self, uintptr_t frame) {
+    return !*SPANPROF_I_INSIDE() && self->depth && self->stack[self->depth - 1].address < frame;
+}
+static void spanprof_i_repair(spanprof_i_thread *self) {
+    uint64_t *word = self->words;
+    const uint64_t now = spanprof_i_now();
+    while (*word) word += spanprof_i_length(*word);
+    self->next = word;
+    if (spanprof_i_record(self, SPANPROF_RECORD_TIME, 0, 0, &now, 1, 0)) self->last = now;
+}
+
+/* The rest of spanprof_i_claim: everything but the common case. */
+static SPANPROF_I_COLD uint32_t spanprof_i_claim_slow(spanprof_i_thread *self, uint32_t on, uintptr_t frame) {
+    spanprof_i_cold cold;
+    int attached = 1;
+    if (on == 0 || (on != 1 && (on & 1u))) return 0; /* off; paused */
+    if (self->pos == UINT64_MAX && !self->lane) { spanprof_i_drop(self); return 0; } /* after its thread's end */
+    if (self->lane && self->generation == 0) {
+        if (!spanprof_i_jumped_out(self, frame)) { spanprof_i_drop(self); return 0; }
+        spanprof_i_repair(self);
+        self->generation = on;
+    }
+    if (self->lane && on != 1 && self->lane->session == SPANPROF_I_LOAD(&spanprof_i_current)) {
+        /* The same session in a new cycle. */
+        self->generation = 0;
+        SPANPROF_I_SIGNAL_FENCE();
+        if (self->lane->cycle != SPANPROF_I_LOAD(&self->lane->session->cycle)) {
+            const uint64_t now = spanprof_i_now();
+            self->lane->cycle = SPANPROF_I_LOAD(&self->lane->session->cycle);
+            spanprof_i_record(self, SPANPROF_RECORD_CYCLE, 0, self->lane->cycle, &now, 1, 0);
+        }
+        return on;
+    }
+    if (!spanprof_i_lock(&cold)) { spanprof_i_drop(self); return 0; }
+    spanprof_i_decide();
+    on = SPANPROF_I_LOAD(&spanprof_i_on);
+    if (self->lane && self->lane->session != spanprof_i_current) spanprof_i_detach(self);
+    if (on && spanprof_i_current && !self->lane && !(on & 1u)) attached = spanprof_i_attach(self);
+    spanprof_i_unlock(&cold);
+    if (!attached) spanprof_i_drop(self);
+    if (!attached || on == 0 || (on & 1u)) return 0;
+    self->generation = on;
+    return spanprof_i_claim_slow(self, on, frame);
+}
+
+/* Takes the thread's state for writing: 0, or the generation to give back to spanprof_i_release. */
+static uint32_t spanprof_i_claim(spanprof_i_thread *self, uintptr_t frame) {
+    const uint32_t on = SPANPROF_I_LOAD(&spanprof_i_on);
+    if (!SPANPROF_I_LIKELY(on == self->generation && on != 0)) return spanprof_i_claim_slow(self, on, frame);
+    self->generation = 0;
+    SPANPROF_I_SIGNAL_FENCE();
+    return on;
+}
+static void spanprof_i_release(spanprof_i_thread *self, uint32_t generation) {
+    SPANPROF_I_SIGNAL_FENCE();
+    self->generation = generation;
+}
+
+/* One of the events that SPANPROF_MAX_EVENTS allows; 0 when they are used up. */
+static int spanprof_i_allowed(spanprof_i_thread *self) {
+    spanprof_i_session *session = self->lane->session;
+    uint64_t left;
+    if (!session->limited) return 1;
+    left = SPANPROF_I_LOAD(&session->events_left);
+    while (left)
+        if (spanprof_i_swap(&session->events_left, &left, left - 1)) return 1;
+    spanprof_i_tell(session, "SPANPROF_MAX_EVENTS is reached", 0);
+    return 0;
+}
+
+/* Makes room on the stack for one more open span. */
+static int spanprof_i_deepen(spanprof_i_thread *self) {
+    spanprof_i_lane *lane = self->lane;
+    spanprof_i_cold cold;
+    spanprof_i_open *bigger;
+    size_t bytes;
+    if (self->depth < self->capacity) return 1;
+    if (self->capacity >= SPANPROF_MAX_DEPTH) return 0;
+    spanprof_i_cold_enter(&cold);
+    bytes = lane->stack_bytes * 2;
+    bigger = SPANPROF_I_CAST(spanprof_i_open *, spanprof_i_pages(bytes));
+    if (bigger) {
+        memcpy(bigger, lane->stack, lane->stack_bytes);
+        spanprof_i_unmap(lane->stack, lane->stack_bytes);
+        lane->stack = bigger;
+        lane->stack_bytes = bytes;
+        lane->capacity = SPANPROF_I_CAST(uint32_t, bytes / sizeof(spanprof_i_open) - 1);
+        self->stack = bigger + 1;
+        self->capacity = SPANPROF_I_CAST(uint16_t, lane->capacity < SPANPROF_MAX_DEPTH ? lane->capacity : SPANPROF_MAX_DEPTH);
+    }
+    spanprof_i_cold_leave(&cold);
+    return bigger != SPANPROF_I_NULL;
+}
+
+/* Takes an open span off the stack as abandoned: it never gets an end. */
+static void spanprof_i_abandon(spanprof_i_thread *self, uint32_t index, uint64_t now) {
+    const spanprof_i_open open = self->stack[index];
+    memmove(self->stack + index, self->stack + index + 1, (self->depth - index - 1u) * sizeof open);
+    self->depth--;
+    if (!open.pos) return;
+    if (open.pos - self->pos < SPANPROF_I_WORDS) self->lane->left_open++;
+    spanprof_i_record_end(self, 1, open.pos, now);
+}
+
+/* longjmp leaves spans open whose frames are gone. A scope's variable below the caller's frame, or at the very address
+ * of the new one, tells; for pairs the frame and the place of the call that began them. */
+static void spanprof_i_sweep(spanprof_i_thread *self, uintptr_t address, uintptr_t frame, uintptr_t caller) {
+    while (self->depth) {
+        const spanprof_i_open *open = &self->stack[self->depth - 1];
+        if (open->address != SPANPROF_I_HIGHEST ? open->address >= frame && open->address != address
+                                                : !open->frame || open->frame > frame || (open->frame == frame && (!caller || open->caller != caller))) return;
+        spanprof_i_abandon(self, self->depth - 1u, spanprof_i_now());
+    }
+}
+
+/* Writes the start of a span and puts it on the stack. name: for a span without a site. The thread is claimed. */
+static spanprof_span spanprof_i_start_span(spanprof_i_thread *self, spanprof_site *site, const char *name, uintptr_t address) {
+    spanprof_span span = { 0u, 0u, 0u };
+    const uint64_t last = self->last;
+    spanprof_i_open *open;
+    uint64_t now, words[3];
+    int is_long = name != SPANPROF_I_NULL || site->id > SPANPROF_SHORT_SITE_MAX;
+    if (!spanprof_i_deepen(self) || !spanprof_i_room(self, name ? 4 + spanprof_i_text_length(name) / 8 + 1 : 4) || !spanprof_i_allowed(self)) {
+        spanprof_i_drop(self);
+        return span;
+    }
+    now = spanprof_i_now();
+    words[0] = now;
+    words[1] = 0;
+    if (is_long) {
+        span.pos = name ? spanprof_i_record_texts(self, SPANPROF_RECORD_SPAN_DYN, 0, 0, words, 2, &name, 1, 1)
+                        : spanprof_i_record(self, SPANPROF_RECORD_SPAN, 0, site->id, words, 2, 1);
+    } else {
+        if (now - self->last > SPANPROF_SHORT_START_MAX) {
+            spanprof_i_record(self, SPANPROF_RECORD_TIME, 0, 0, words, 1, 0);
+            self->last = now;
+        }
+        span.pos = spanprof_i_publish(self, (now - self->last) << SPANPROF_SHORT_START_SHIFT | SPANPROF_I_CAST(uint64_t, site->id) << SPANPROF_SHORT_SITE_SHIFT | 1u, 1, 1);
+    }
+    self->last = now;
+    span.depth = self->depth;
+    open = &self->stack[self->depth];
+    open->pos = span.pos;
+    open->start = is_long ? 0 : now;
+    open->ticks = now;
+    open->address = address;
+    open->frame = 0;
+    open->caller = 0;
+    self->depth++;
+    if (now - last > SPANPROF_SHORT_START_MAX) spanprof_i_anchor(self->lane->session, 0);
+    return span;
+}
+
+/* Begins a span for a scope, a handle or (caller set) a pair. */
+static SPANPROF_I_NOINLINE spanprof_span spanprof_i_open_span(spanprof_site *site, const char *name, uintptr_t address, uintptr_t frame) {
+    spanprof_span span = { 0u, 0u, 0u };
+    spanprof_i_thread *self = SPANPROF_I_SELF();
+    const int error = errno;
+    const uint32_t generation = spanprof_i_claim(self, frame);
+    if (generation) {
+        spanprof_i_sweep(self, address, frame, SPANPROF_I_CALLER_NONE);
+        if (name || spanprof_i_known(site)) span = spanprof_i_start_span(self, site, name, address);
+        else spanprof_i_drop(self);
+        spanprof_i_release(self, generation);
+    }
+    errno = error;
+    return span;
+}
+
+SPANPROF_I_COLD spanprof_span spanprof_i_enter_slow(spanprof_site *site, uintptr_t address) { return spanprof_i_open_span(site, SPANPROF_I_NULL, address, SPANPROF_I_FRAME()); }
+
+/* Index of an open span on the stack, or -1. */
+static int32_t spanprof_i_find(const spanprof_i_thread *self, spanprof_span span) {
+    int32_t i;
+    if (span.depth < self->depth && self->stack[span.depth].pos == span.pos) return SPANPROF_I_CAST(int32_t, span.depth);
+    for (i = SPANPROF_I_CAST(int32_t, self->depth) - 1; i >= 0 && self->stack[i].pos != span.pos; i--) {}
+    return i;
+}
+
+/* Ends the span at an index of the stack. */
+static void spanprof_i_finish(spanprof_i_thread *self, uint32_t index, uint64_t now) {
+    const spanprof_i_open open = self->stack[index];
+    const uint64_t ticks = open.start ? open.start : open.ticks;
+    const uint64_t at = open.pos - self->pos;
+    /* A counter that another core reads a little behind must not give a negative duration. */
+    const uint64_t duration = now > ticks ? now - ticks : 0;
+    memmove(self->stack + index, self->stack + index + 1, (self->depth - index - 1u) * sizeof open);
+    self->depth--;
+    if (!open.pos) return;
+    if (at < SPANPROF_I_WORDS) {
+        uint64_t *word = self->words + at;
+        if (!(*word & 1u)) SPANPROF_I_STORE(word + 2, duration + 1);
+        else if (duration <= SPANPROF_SHORT_DURATION_MAX) SPANPROF_I_STORE(word, *word + ((duration + 1) << SPANPROF_SHORT_DURATION_SHIFT));
+        else spanprof_i_record_end(self, 0, open.pos, ticks + duration);
+    } else {
+        SPANPROF_I_ADD(&self->lane->open_before, UINT64_MAX);
+        spanprof_i_record_end(self, 0, open.pos, ticks + duration);
+    }
+    if (duration > SPANPROF_SHORT_START_MAX) spanprof_i_anchor(self->lane->session, 0);
+}
+
+/* A span that another thread began ends here: its end goes into this thread's lane. */
+static void spanprof_i_finish_foreign(spanprof_i_thread *self, spanprof_span span, uint64_t now) {
+    const uint32_t generation = spanprof_i_claim(self, SPANPROF_I_FRAME());
+    if (!generation) return;
+    if (span.pos >> (SPANPROF_POS_WORD_BITS + SPANPROF_POS_LANE_BITS) == (self->lane->session->number & 1023u)) {
+        spanprof_i_record_end(self, 0, span.pos, now);
+        SPANPROF_I_ADD(&self->lane->session->foreign_ends, 1);
+    }
+    spanprof_i_release(self, generation);
+}
+
+SPANPROF_I_COLD void spanprof_i_leave_slow(spanprof_span span, uint64_t now) {
+    spanprof_i_thread *self = SPANPROF_I_SELF();
+    const uint32_t generation = self->generation;
+    const int error = errno;
+    int32_t index;
+    if (!span.pos) return;
+    if (!self->lane || (span.pos ^ self->pos) >> SPANPROF_POS_WORD_BITS) {
+        if (!self->lane || generation) spanprof_i_finish_foreign(self, span, now);
+        errno = error;
+        return;
+    }
+    if (!generation) { /* in a handler, in the middle of a record */
+        SPANPROF_I_ADD(&self->lane->session->header->orphan_ends, 1);
+        return;
+    }
+    self->generation = 0;
+    SPANPROF_I_SIGNAL_FENCE();
+    index = spanprof_i_find(self, span);
+    if (index >= 0) {
+        /* Scopes inside a scope that ends were left by longjmp. */
+        if (self->stack[index].address != SPANPROF_I_HIGHEST) {
+            uint32_t i = self->depth;
+            while (--i > SPANPROF_I_CAST(uint32_t, index))
+                if (self->stack[i].address != SPANPROF_I_HIGHEST) spanprof_i_abandon(self, i, now);
+        }
+        spanprof_i_finish(self, SPANPROF_I_CAST(uint32_t, index), now);
+    } else {
+        SPANPROF_I_ADD(&self->lane->session->header->orphan_ends, 1);
+    }
+    spanprof_i_release(self, generation);
+    errno = error;
+}
+
+/* Metadata of an open span; only fields that are set go into the record. */
+static void spanprof_i_put_meta(spanprof_span span, const spanprof_meta *meta, uint32_t set, uint32_t flags) {
+    spanprof_i_thread *self = SPANPROF_I_SELF();
+    const int error = errno;
+    const char *texts[SPANPROF_META_COUNT];
+    uint64_t words[1 + SPANPROF_META_COUNT];
+    uint32_t count = 1, text_count = 0, mask = 0, generation;
+    if (!span.pos) return;
+    generation = spanprof_i_claim(self, SPANPROF_I_FRAME());
+    if (!generation) return;
+    words[0] = span.pos;
+    set |= meta->set;
+#define SPANPROF_I_PUT_S(name) if (meta->name) { mask |= SPANPROF_META_BIT(name); texts[text_count++] = meta->name; }
+#define SPANPROF_I_PUT_U(name) if (meta->name || (set & SPANPROF_META_BIT(name))) { mask |= SPANPROF_META_BIT(name); words[count++] = SPANPROF_I_CAST(uint64_t, meta->name); }
+#define SPANPROF_I_PUT_I(name) SPANPROF_I_PUT_U(name)
+#define SPANPROF_I_X(name, kind) SPANPROF_I_PUT_##kind(name)
+    SPANPROF_META_LIST(SPANPROF_I_X)
+#undef SPANPROF_I_X
+#undef SPANPROF_I_PUT_I
+#undef SPANPROF_I_PUT_U
+#undef SPANPROF_I_PUT_S
+    if (mask || flags) spanprof_i_record_texts(self, SPANPROF_RECORD_META, flags, mask, words, count, texts, text_count, 0);
+    spanprof_i_release(self, generation);
+    errno = error;
+}
+
+/* Attribute of the innermost open span; none when there is no span, or one that is not recorded. */
+static void spanprof_i_attr(spanprof_site *key, uint32_t kind, uint64_t value, const char *text) {
+    spanprof_i_thread *self = SPANPROF_I_SELF();
+    const int error = errno;
+    const uint32_t generation = spanprof_i_claim(self, SPANPROF_I_FRAME());
+    uint64_t words[2];
+    if (!generation) return;
+    words[0] = self->depth ? self->stack[self->depth - 1].pos : 0;
+    words[1] = value;
+    if (words[0] && spanprof_i_known(key)) {
+        if (kind == SPANPROF_VALUE_STR) spanprof_i_record_texts(self, SPANPROF_RECORD_ATTR, kind, key->id, words, 1, &text, 1, 0);
+        else spanprof_i_record(self, SPANPROF_RECORD_ATTR, kind, key->id, words, 2, 0);
+    }
+    spanprof_i_release(self, generation);
+    errno = error;
+}
+static uint64_t spanprof_i_bits(double value) {
+    uint64_t bits;
+    memcpy(&bits, &value, sizeof bits);
+    return bits;
+}
+void spanprof_i_attr_i64(spanprof_site *key, int64_t value) { spanprof_i_attr(key, SPANPROF_VALUE_I64, SPANPROF_I_CAST(uint64_t, value), SPANPROF_I_NULL); }
+void spanprof_i_attr_u64(spanprof_site *key, uint64_t value) { spanprof_i_attr(key, SPANPROF_VALUE_U64, value, SPANPROF_I_NULL); }
+void spanprof_i_attr_f64(spanprof_site *key, double value) { spanprof_i_attr(key, SPANPROF_VALUE_F64, spanprof_i_bits(value), SPANPROF_I_NULL); }
+void spanprof_i_attr_str(spanprof_site *key, const char *value) { spanprof_i_attr(key, SPANPROF_VALUE_STR, 0, value ? value : "(null)"); }
+
+void spanprof_i_event(spanprof_site *site, spanprof_event_kind kind, uint64_t id, double value) {
+    static const uint32_t types[] = { SPANPROF_RECORD_INSTANT, SPANPROF_RECORD_COUNTER, SPANPROF_RECORD_ASYNC_BEGIN, SPANPROF_RECORD_ASYNC_END, SPANPROF_RECORD_FLOW_OUT, SPANPROF_RECORD_FLOW_IN };
+    spanprof_i_thread *self = SPANPROF_I_SELF();
+    const int error = errno;
+    const uint32_t generation = spanprof_i_claim(self, SPANPROF_I_FRAME());
+    uint64_t words[3];
+    uint32_t count = kind == SPANPROF_EVENT_INSTANT ? 1 : kind >= SPANPROF_EVENT_FLOW_OUT ? 3 : 2;
+    if (!generation) return;
+    words[1] = kind == SPANPROF_EVENT_COUNTER ? spanprof_i_bits(value) : id;
+    words[2] = self->depth ? self->stack[self->depth - 1].pos : 0;
+    if (spanprof_i_known(site) && spanprof_i_room(self, 4) && spanprof_i_allowed(self)) {
+        words[0] = spanprof_i_now();
+        spanprof_i_record(self, types[kind], 0, site->id, words, count, 1);
+    } else {
+        spanprof_i_drop(self);
+    }
+    spanprof_i_release(self, generation);
+    errno = error;
+}
+
+/* Pairs. While recording is paused a placeholder keeps ends and begins together. */
+static SPANPROF_I_NOINLINE void spanprof_i_push_at(spanprof_site *site, const char *name, const spanprof_meta *meta, uintptr_t frame, uintptr_t caller) {
+    spanprof_i_thread *self = SPANPROF_I_SELF();
+    const int error = errno;
+    spanprof_span span = { 0u, 0u, 0u };
+    uint32_t generation = spanprof_i_claim(self, frame), on;
+    const uint32_t recording = generation;
+    if (!generation) { /* paused, with a lane: only the stack is kept in step */
+        on = SPANPROF_I_LOAD(&spanprof_i_on);
+        generation = self->generation;
+        if (!self->lane || !generation || on < 2 || !(on & 1u)) { errno = error; return; }
+        self->generation = 0;
+        SPANPROF_I_SIGNAL_FENCE();
+    }
+    if (recording) {
+        spanprof_i_sweep(self, 0, frame, caller);
+        if (name || spanprof_i_known(site)) span = spanprof_i_start_span(self, site, name, SPANPROF_I_HIGHEST);
+        else spanprof_i_drop(self);
+    }
+    if (!span.pos && spanprof_i_deepen(self)) {
+        memset(&self->stack[self->depth], 0, sizeof self->stack[0]);
+        self->stack[self->depth++].address = SPANPROF_I_HIGHEST;
+        span.depth = self->depth - 1u;
+        self->stack[span.depth].frame = frame;
+        self->stack[span.depth].caller = caller ? caller : 1;
+    } else if (span.pos) {
+        self->stack[span.depth].frame = frame;
+        self->stack[span.depth].caller = caller ? caller : 1;
+    }
+    spanprof_i_release(self, generation);
+    if (span.pos && meta) spanprof_i_put_meta(span, meta, site->set, 0);
+    errno = error;
+}
+SPANPROF_I_NOINLINE void spanprof_i_push(spanprof_site *site, const spanprof_meta *meta) { spanprof_i_push_at(site, SPANPROF_I_NULL, meta, SPANPROF_I_FRAME(), SPANPROF_I_CALLER()); }
+SPANPROF_I_NOINLINE int spanprof_i_push_dyn(const char *name) {
+    spanprof_i_push_at(SPANPROF_I_NULL, name ? name : "(null)", SPANPROF_I_NULL, SPANPROF_I_FRAME(), SPANPROF_I_CALLER());
+    return 1;
+}
+
+int spanprof_i_pop(void) {
+    const uint64_t now = spanprof_i_now();
+    spanprof_i_thread *self = SPANPROF_I_SELF();
+    const uint32_t generation = self->generation;
+    const int error = errno;
+    uint32_t i;
+    if (!self->lane || !generation || self->lane->session != SPANPROF_I_LOAD(&spanprof_i_current)) {
+        spanprof_i_session *session = SPANPROF_I_LOAD(&spanprof_i_current);
+        if (session) SPANPROF_I_ADD(&session->header->orphan_ends, 1);
+        return 0;
+    }
+    self->generation = 0;
+    SPANPROF_I_SIGNAL_FENCE();
+    for (i = self->depth; i > 0 && !(self->stack[i - 1].address == SPANPROF_I_HIGHEST && self->stack[i - 1].caller); i--) {}
+    if (i > 0) spanprof_i_finish(self, i - 1, now);
+    else SPANPROF_I_ADD(&self->lane->session->header->orphan_ends, 1);
+    spanprof_i_release(self, generation);
+    errno = error;
+    return 0;
+}
+
+spanprof_i_step spanprof_i_step_enter(int64_t step) {
+    spanprof_i_thread *self = SPANPROF_I_SELF();
+    const int error = errno;
+    const uint32_t generation = spanprof_i_claim(self, SPANPROF_I_FRAME());
+    spanprof_i_step out = { 0, 0u, 0u };
+    const uint64_t word = SPANPROF_I_CAST(uint64_t, step);
+    if (!generation) return out;
+    out.before = self->lane->step;
+    out.had = self->lane->has_step;
+    out.recorded = 1;
+    spanprof_i_record(self, SPANPROF_RECORD_STEP, 1, 0, &word, 1, 0);
+    self->lane->step = step;
+    self->lane->has_step = 1;
+    spanprof_i_release(self, generation);
+    errno = error;
+    return out;
+}
+void spanprof_i_step_leave(spanprof_i_step *step) {
+    spanprof_i_thread *self = SPANPROF_I_SELF();
+    const int error = errno;
+    const uint32_t generation = spanprof_i_claim(self, SPANPROF_I_FRAME());
+    const uint64_t word = SPANPROF_I_CAST(uint64_t, step->before);
+    if (self->lane) {
+        self->lane->step = step->before;
+        self->lane->has_step = step->had;
+    }
+    if (generation) {
+        spanprof_i_record(self, SPANPROF_RECORD_STEP, step->had ? 1 : 0, 0, &word, 1, 0);
+        spanprof_i_release(self, generation);
+    }
+    errno = error;
+}
+
+/* 10.11 public functions */
+
+spanprof_span spanprof_i_scope(spanprof_site *site, void *address) { return spanprof_i_enter(site, SPANPROF_I_PTR(uintptr_t, address)); }
+void spanprof_i_scope_leave(const spanprof_span *span) { spanprof_i_leave(*span); }
+spanprof_span spanprof_i_scope_meta(spanprof_site *site, const spanprof_meta *meta, void *address) {
+    const spanprof_span span = spanprof_i_open_span(site, SPANPROF_I_NULL, SPANPROF_I_PTR(uintptr_t, address), SPANPROF_I_FRAME());
+    spanprof_i_put_meta(span, meta, site->set, 0);
+    return span;
+}
+
+spanprof_span spanprof_begin(spanprof_site *site) {
+    spanprof_span none = { 0u, 0u, 0u };
+    return SPANPROF_I_ON() ? spanprof_i_open_span(site, SPANPROF_I_NULL, SPANPROF_I_HIGHEST, SPANPROF_I_FRAME()) : none;
+}
+spanprof_span spanprof_begin_meta(spanprof_site *site, const spanprof_meta *meta) {
+    const spanprof_span span = spanprof_begin(site);
+    if (meta) spanprof_i_put_meta(span, meta, site->set, 0);
+    return span;
+}
+spanprof_span spanprof_begin_dyn(const char *name) {
+    spanprof_span none = { 0u, 0u, 0u };
+    return SPANPROF_I_ON() ? spanprof_i_open_span(SPANPROF_I_NULL, name ? name : "(null)", SPANPROF_I_HIGHEST, SPANPROF_I_FRAME()) : none;
+}
+void spanprof_end(spanprof_span span) {
+    if (span.pos) spanprof_i_leave(span);
+}
+void spanprof_set_meta(spanprof_span span, const spanprof_meta *meta) {
+    if (meta) spanprof_i_put_meta(span, meta, 0, 0);
+}
+spanprof_span spanprof_current(void) {
+    spanprof_span span = { 0u, 0u, 0u };
+    const spanprof_i_thread *self;
+    if (!SPANPROF_I_ON()) return span;
+    self = SPANPROF_I_SELF();
+    if (self->lane && self->depth) {
+        span.depth = self->depth - 1u;
+        span.pos = self->stack[span.depth].pos;
+    }
+    return span;
+}
+
+/* A hooked span's hooks run even when the span itself is dropped, so that what prepare opened elsewhere is closed. */
+void spanprof_i_scope_hooked(spanprof_hooked *h, spanprof_site *site, const spanprof_hooks *hooks, const spanprof_meta *meta) {
+    const uint32_t on = SPANPROF_I_LOAD(&spanprof_i_on);
+    memset(h, 0, sizeof *h);
+    if (on == 0 || (on != 1 && (on & 1u)) || !hooks) return;
+    if (on == 1) { /* open the session first: the hooks run only while recording */
+        spanprof_i_thread *self = SPANPROF_I_SELF();
+        const uint32_t generation = spanprof_i_claim(self, SPANPROF_I_FRAME());
+        if (!generation) return;
+        spanprof_i_release(self, generation);
+    }
+    h->call.name = site->name;
+    if (meta) h->call.meta = *meta;
+    (void)spanprof_i_known(site);
+    h->call.meta.set |= site->set;
+    if (hooks->prepare) h->prepare_error = hooks->prepare(hooks->user, &h->call);
+    h->hooks = hooks;
+    h->span = spanprof_i_open_span(site, SPANPROF_I_NULL, SPANPROF_I_PTR(uintptr_t, h), SPANPROF_I_FRAME());
+}
+void spanprof_hooked_begin(spanprof_hooked *h, spanprof_site *site, const spanprof_hooks *hooks, const spanprof_meta *meta) {
+    spanprof_i_scope_hooked(h, site, hooks, meta);
+    if (h->span.pos) SPANPROF_I_SELF()->stack[h->span.depth].address = SPANPROF_I_HIGHEST; /* held by a handle, not by a scope */
+}
+static void spanprof_i_join_error(char *out, size_t bytes, const char *phase, const char *error) {
+    if (!error) return;
+    if (out[0]) spanprof_i_append(out, bytes, "; ");
+    spanprof_i_append(out, bytes, phase);
+    spanprof_i_append(out, bytes, error);
+}
+void spanprof_hooked_end(spanprof_hooked *h) {
+    const spanprof_hooks *hooks = h->hooks;
+    const char *errors[3];
+    char joined[1024];
+    uint64_t now;
+    if (!hooks) return;
+    h->hooks = SPANPROF_I_NULL;
+    errors[0] = h->prepare_error;
+    errors[1] = hooks->complete_timing ? hooks->complete_timing(hooks->user, &h->call) : SPANPROF_I_NULL;
+    now = spanprof_i_now();
+    errors[2] = hooks->enrich ? hooks->enrich(hooks->user, &h->call) : SPANPROF_I_NULL;
+    joined[0] = 0;
+    if (h->call.meta.hook_error) spanprof_i_append(joined, sizeof joined, h->call.meta.hook_error);
+    spanprof_i_join_error(joined, sizeof joined, "prepare: ", errors[0]);
+    spanprof_i_join_error(joined, sizeof joined, "complete_timing: ", errors[1]);
+    spanprof_i_join_error(joined, sizeof joined, "enrich: ", errors[2]);
+    h->call.meta.hook_error = joined[0] ? joined : SPANPROF_I_NULL;
+    /* The metadata goes first: the span is still open then, whatever stands between. */
+    spanprof_i_put_meta(h->span, &h->call.meta, 0, 1);
+    spanprof_i_leave_slow(h->span, now);
+}
+
+void spanprof_thread_name(const char *name) {
+    spanprof_i_thread *self = SPANPROF_I_SELF();
+    spanprof_i_cold cold;
+    const uint32_t on = SPANPROF_I_LOAD(&spanprof_i_on);
+    snprintf(SPANPROF_I_NAME(), 48, "%s", name ? name : "");
+    if (on < 2 || !self->lane || !spanprof_i_lock(&cold)) return;
+    if (self->lane->session == spanprof_i_current) spanprof_i_define_thread(self->lane->thread, name ? name : "");
+    spanprof_i_unlock(&cold);
+}
+
+void spanprof_track_span(spanprof_site *site, uint64_t track, uint64_t start_ns, uint64_t duration_ns, int64_t queue_ns, spanprof_span host) {
+    spanprof_i_thread *self = SPANPROF_I_SELF();
+    const int error = errno;
+    const uint32_t generation = SPANPROF_I_ON() ? spanprof_i_claim(self, SPANPROF_I_FRAME()) : 0;
+    uint64_t words[5];
+    if (!generation) return;
+    words[0] = host.pos;
+    words[1] = track;
+    words[2] = start_ns;
+    words[3] = duration_ns;
+    words[4] = SPANPROF_I_CAST(uint64_t, queue_ns);
+    if (!spanprof_i_known(site) || !spanprof_i_room(self, 6) || !spanprof_i_allowed(self)) spanprof_i_drop(self);
+    else spanprof_i_record(self, SPANPROF_RECORD_TRACK_SPAN, 0, site->id, words, 5, 1);
+    spanprof_i_release(self, generation);
+    errno = error;
+}
+void spanprof_track_name(uint64_t track, const char *process, uint32_t group, const char *name) {
+    spanprof_i_cold cold;
+    const char *texts[2];
+    uint64_t words[2];
+    if (!spanprof_recording() || !spanprof_i_lock(&cold)) return;
+    texts[0] = process;
+    texts[1] = name;
+    words[0] = track;
+    words[1] = group;
+    spanprof_i_define(SPANPROF_RECORD_TRACK_NAME, 0, words, 2, texts, 2, 1);
+    spanprof_i_unlock(&cold);
+}
+
+void spanprof_i_on_flush(void (*callback)(void)) { SPANPROF_I_STORE(&spanprof_i_flush_callback, callback); }
+static void spanprof_i_call_flush_callback(void) {
+    void (*const callback)(void) = SPANPROF_I_LOAD(&spanprof_i_flush_callback);
+    if (callback) callback();
+}
+
+int spanprof_recording(void) {
+    const uint32_t on = SPANPROF_I_LOAD(&spanprof_i_on);
+    return on > 1 && !(on & 1u);
+}
+const char *spanprof_status_text(spanprof_status status) {
+    switch (status) {
+#define SPANPROF_I_X(name, value, text) case name: return text;
+        SPANPROF_STATUS_LIST(SPANPROF_I_X)
+#undef SPANPROF_I_X
+    case SPANPROF_I_STATUS_END: break;
+    }
+    return "unknown status";
+}
+
+spanprof_status spanprof_start(const spanprof_config *config) {
+    spanprof_i_cold cold;
+    spanprof_status status = SPANPROF_ERR_STATE;
+    if (!spanprof_i_lock(&cold)) return SPANPROF_ERR_STATE;
+    if (!spanprof_i_current) status = spanprof_i_open_session(config);
+    if (!spanprof_i_current) SPANPROF_I_PUBLISH(&spanprof_i_on, 0u);
+    spanprof_i_unlock(&cold);
+    return status;
+}
+
+/* Events in a lane's window, and its spans without end. Reads what the owner may be writing: heads with acquire, so that
+ * the words after them are whole. */
+static void spanprof_i_count_window(const spanprof_i_lane *lane, uint64_t base, uint64_t *events, uint64_t *open) {
+    const uint64_t *first = spanprof_i_first_word(lane->window);
+    const uint64_t *word = first;
+    uint64_t head;
+    for (; (head = SPANPROF_I_ACQUIRE(word)) != 0 && word < first + SPANPROF_I_WORDS; word += spanprof_i_length(head)) {
+        const uint64_t type = head & 1u ? SPANPROF_I_CAST(uint64_t, SPANPROF_RECORD_SPAN) : SPANPROF_RECORD_TYPE(head);
+        switch (type) {
+        case SPANPROF_RECORD_SPAN:
+        case SPANPROF_RECORD_SPAN_DYN:
+            ++*events;
+            if (head & 1u ? head >> SPANPROF_SHORT_DURATION_SHIFT == 0 : SPANPROF_I_LOAD(word + 2) == 0) ++*open;
+            break;
+        case SPANPROF_RECORD_END: /* of a span of this window whose own word shows no end */
+            if (!SPANPROF_RECORD_FLAGS(head) && word[1] - base < SPANPROF_I_WORDS) --*open;
+            break;
+        case SPANPROF_RECORD_INSTANT: case SPANPROF_RECORD_COUNTER: case SPANPROF_RECORD_ASYNC_BEGIN: case SPANPROF_RECORD_ASYNC_END:
+        case SPANPROF_RECORD_FLOW_OUT: case SPANPROF_RECORD_FLOW_IN: case SPANPROF_RECORD_TRACK_SPAN: ++*events; break;
+        default: break;
+        }
+    }
+}
+
+static void spanprof_i_collect(spanprof_i_session *session, spanprof_session_stats *out) {
+    const uint32_t on = SPANPROF_I_LOAD(&spanprof_i_on);
+    const spanprof_i_lane *lane;
+    memset(out, 0, sizeof *out);
+    for (lane = session->lanes; lane; lane = lane->next) {
+        const uint64_t base = SPANPROF_I_CAST(uint64_t, session->number & 1023u) << (SPANPROF_POS_WORD_BITS + SPANPROF_POS_LANE_BITS) |
+                              SPANPROF_I_CAST(uint64_t, lane->id) << SPANPROF_POS_WORD_BITS | (SPANPROF_I_LOAD(&lane->seq) * SPANPROF_I_WORDS & ((1ull << SPANPROF_POS_WORD_BITS) - 1));
+        out->recorded += SPANPROF_I_LOAD(&lane->events) - SPANPROF_I_LOAD(&lane->overwritten);
+        out->unfinished += SPANPROF_I_LOAD(&lane->open_before);
+        out->dropped += SPANPROF_I_LOAD(&lane->window->dropped);
+        spanprof_i_count_window(lane, base, &out->recorded, &out->unfinished);
+    }
+    out->unfinished -= SPANPROF_I_LOAD(&session->foreign_ends);
+    out->dropped += SPANPROF_I_LOAD(&session->header->dropped);
+    out->bytes = spanprof_i_file_size(session);
+    out->threads = session->threads;
+    out->snapshots = session->snapshots;
+    out->recording = session->open && on > 1 && !(on & 1u) && !session->told;
+    memcpy(out->path, session->path, sizeof out->path);
+}
+
+/* Last anchor, resources, and why the recording ended. */
+static void spanprof_i_close_books(spanprof_i_session *session, uint32_t state) {
+    spanprof_i_anchor(session, 1);
+    spanprof_i_usage(&session->header->usage_last);
+    session->header->usage_valid = 1;
+    SPANPROF_I_PUBLISH(&session->header->state, state);
+    spanprof_i_store_private(session);
+}
+
+spanprof_status spanprof_stop(void) {
+    spanprof_i_thread *self = SPANPROF_I_SELF();
+    spanprof_i_cold cold;
+    spanprof_i_session *session;
+    spanprof_status status = SPANPROF_ERR_STATE;
+    spanprof_i_call_flush_callback();
+    if (!spanprof_i_lock(&cold)) return SPANPROF_ERR_STATE;
+    session = spanprof_i_current;
+    if (session) {
+        SPANPROF_I_PUBLISH(&spanprof_i_on, 0u);
+        SPANPROF_I_STORE(&spanprof_i_current, SPANPROF_I_CAST(spanprof_i_session *, SPANPROF_I_NULL));
+        session->open = 0;
+        spanprof_i_close_books(session, SPANPROF_DUMP_STOPPED);
+        spanprof_i_collect(session, &spanprof_i_last);
+        status = SPANPROF_I_LOAD(&session->header->write_error) ? SPANPROF_ERR_WRITE : SPANPROF_OK;
+        spanprof_i_schedule_plan.set = 0;
+        if (self->lane && self->lane->session == session) spanprof_i_detach(self);
+        if (--session->refs == 0) spanprof_i_session_destroy(session);
+    }
+    spanprof_i_unlock(&cold);
+    return status;
+}
+
+static spanprof_status spanprof_i_set_paused(uint32_t paused) {
+    spanprof_i_cold cold;
+    spanprof_status status = SPANPROF_ERR_STATE;
+    if (!spanprof_i_lock(&cold)) return SPANPROF_ERR_STATE;
+    spanprof_i_decide();
+    if (spanprof_i_current) {
+        spanprof_i_paused = paused;
+        spanprof_i_apply();
+        status = SPANPROF_OK;
+    }
+    spanprof_i_unlock(&cold);
+    return status;
+}
+spanprof_status spanprof_pause(void) { return spanprof_i_set_paused(1); }
+spanprof_status spanprof_resume(void) { return spanprof_i_set_paused(0); }
+
+spanprof_status spanprof_schedule(uint64_t skip_first, uint64_t wait, uint64_t warmup, uint64_t active, uint64_t repeat) {
+    spanprof_i_cold cold;
+    spanprof_i_plan plan;
+    memset(&plan, 0, sizeof plan);
+    plan.skip_first = skip_first;
+    plan.wait = wait;
+    plan.warmup = warmup;
+    plan.active = active;
+    plan.repeat = repeat;
+    plan.set = 1;
+    if (!spanprof_i_plan_valid(&plan)) return SPANPROF_ERR_ARGUMENT;
+    if (!spanprof_i_lock(&cold)) return SPANPROF_ERR_STATE;
+    spanprof_i_schedule_plan = plan;
+    spanprof_i_apply();
+    spanprof_i_unlock(&cold);
+    return SPANPROF_OK;
+}
+
+spanprof_status spanprof_step(void) {
+    spanprof_i_cold cold;
+    if (!SPANPROF_I_ON()) return SPANPROF_ERR_STATE;
+    if (!spanprof_i_lock(&cold)) return SPANPROF_ERR_STATE;
+    spanprof_i_decide();
+    if (spanprof_i_schedule_plan.set) {
+        spanprof_i_schedule_plan.step++;
+        spanprof_i_apply();
+    }
+    spanprof_i_unlock(&cold);
+    return spanprof_i_current ? SPANPROF_OK : SPANPROF_ERR_STATE;
+}
+
+spanprof_status spanprof_stats(spanprof_session_stats *out) {
+    spanprof_i_cold cold;
+    spanprof_status status = SPANPROF_OK;
+    if (!out) return SPANPROF_ERR_ARGUMENT;
+    if (!spanprof_i_lock(&cold)) return SPANPROF_ERR_STATE;
+    spanprof_i_decide();
+    if (spanprof_i_current) spanprof_i_collect(spanprof_i_current, out);
+    else if (spanprof_i_last.path[0]) *out = spanprof_i_last;
+    else { memset(out, 0, sizeof *out); status = SPANPROF_ERR_STATE; }
+    spanprof_i_unlock(&cold);
+    return status;
+}
+
+/* Copies a ring's dump while it is being written. A lane's window goes first, and copies that are newer than it was are
+ * left out: what stands in the snapshot has no gap before its end. */
+static spanprof_status spanprof_i_snapshot(spanprof_i_session *session) {
+    spanprof_i_session copy;
+    char *block = SPANPROF_I_CAST(char *, spanprof_i_pages(SPANPROF_WINDOW_BYTES));
+    const spanprof_i_lane *lane;
+    spanprof_i_buffer buffer;
+    char number[24];
+    int error = block ? 0 : ENOMEM;
+    uint32_t i;
+    memset(&copy, 0, sizeof copy);
+    snprintf(number, sizeof number, ".%llu", SPANPROF_I_CAST(unsigned long long, session->snapshots + 1));
+    if (!error && (!spanprof_i_append(copy.path, sizeof copy.path, session->path) || !spanprof_i_append(copy.path, sizeof copy.path, number))) error = ENAMETOOLONG;
+    if (!error) error = spanprof_i_create_file(&copy);
+    if (error) {
+        spanprof_i_unmap(block, SPANPROF_WINDOW_BYTES);
+        return SPANPROF_ERR_OPEN;
+    }
+    buffer.data = block;
+    buffer.bytes = SPANPROF_WINDOW_BYTES;
+    for (lane = session->lanes; lane && !error; lane = lane->next) {
+        const uint64_t seq = SPANPROF_I_CAST(const spanprof_dump_block *, lane->window)->seq;
+        memcpy(block, lane->window, SPANPROF_WINDOW_BYTES);
+        error = spanprof_i_write_at(&copy, &buffer, 1, lane->offset);
+        for (i = 0; i < lane->ring_blocks && !error; i++) {
+            spanprof_dump_block head;
+            if (!lane->slots[i].offset || !spanprof_i_read_at(session, block, SPANPROF_WINDOW_BYTES, lane->slots[i].offset)) continue;
+            memcpy(&head, block, sizeof head);
+            if (head.seq < seq) error = spanprof_i_write_at(&copy, &buffer, 1, lane->slots[i].offset);
+        }
+    }
+    memcpy(block, session->header, sizeof *session->header);
+    buffer.bytes = sizeof *session->header;
+    if (!error) error = spanprof_i_write_at(&copy, &buffer, 1, 0);
+    spanprof_i_close_file(&copy);
+    spanprof_i_unmap(block, SPANPROF_WINDOW_BYTES);
+    if (!error) session->snapshots++;
+    return error ? SPANPROF_ERR_WRITE : SPANPROF_OK;
+}
+
+spanprof_status spanprof_flush(void) {
+    spanprof_i_cold cold;
+    spanprof_status status = SPANPROF_ERR_STATE;
+    spanprof_i_call_flush_callback();
+    if (!spanprof_i_lock(&cold)) return SPANPROF_ERR_STATE;
+    spanprof_i_decide();
+    if (spanprof_i_current) {
+        spanprof_i_session *session = spanprof_i_current;
+        spanprof_i_anchor(session, 1);
+        spanprof_i_store_private(session);
+        if (session->ring_blocks) status = spanprof_i_snapshot(session);
+        else status = spanprof_i_sync(session) || SPANPROF_I_LOAD(&session->header->write_error) ? SPANPROF_ERR_WRITE : SPANPROF_OK;
+    }
+    spanprof_i_unlock(&cold);
+    return status;
+}
+
+/* The program ends, or the library that holds this code is unloaded. Recording goes on after it in a program: static
+ * destructors that come later still find their way into the dump. A library takes everything of its own back that no
+ * other thread can be using. */
+static void spanprof_i_at_end(void) {
+    spanprof_i_thread *self;
+    spanprof_i_cold cold;
+    if (SPANPROF_I_LOAD(&spanprof_i_on) < 2) return;
+    spanprof_i_call_flush_callback();
+    if (!spanprof_i_lock(&cold)) return;
+    if (spanprof_i_current) spanprof_i_close_books(spanprof_i_current, SPANPROF_DUMP_EXITED);
+#if defined(__PIC__) && !defined(__PIE__) && !SPANPROF_I_WINDOWS
+    self = SPANPROF_I_SELF();
+    if (spanprof_i_current) {
+        spanprof_i_session *session = spanprof_i_current;
+        SPANPROF_I_PUBLISH(&spanprof_i_on, 0u);
+        SPANPROF_I_STORE(&spanprof_i_current, SPANPROF_I_CAST(spanprof_i_session *, SPANPROF_I_NULL));
+        session->open = 0;
+        if (self->lane && self->lane->session == session) spanprof_i_detach(self);
+        if (--session->refs == 0) spanprof_i_session_destroy(session);
+    }
+    spanprof_i_unhook_from_system();
+#else
+    self = SPANPROF_I_NULL;
+    (void)self;
+#endif
+    spanprof_i_unlock(&cold);
+}
+#if SPANPROF_I_GNU
+__attribute__((destructor)) static void spanprof_i_destructor(void) { spanprof_i_at_end(); }
+#endif
+
+#endif /* SPANPROF_IMPLEMENTATION */
