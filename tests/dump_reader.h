@@ -12,6 +12,10 @@
 #ifndef DUMP_READER_H
 #define DUMP_READER_H
 
+#if defined(__GNUC__) && defined(__cplusplus)
+#pragma GCC diagnostic ignored "-Wold-style-cast"
+#endif
+
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -27,7 +31,7 @@ typedef struct dr_span {
     uint32_t name;            /* index of dr_dump.names */
     uint32_t site;            /* 0: name known only at run time */
     uint32_t lane, thread, cycle, parent; /* parent: 1 + index of dr_dump.spans, 0: none */
-    uint8_t flags, has_step;
+    unsigned flags, has_step;
 } dr_span;
 
 typedef struct dr_value {
@@ -95,19 +99,25 @@ static inline void *dr_check(void *memory) {
     }
     return memory;
 }
-#define DR_PUSH(d, list)                                                                                                       \
-    ((d)->list##_count == (d)->list##_room                                                                                     \
-         ? (void)((d)->list##_room = (d)->list##_room ? 2 * (d)->list##_room : 64,                                             \
-                  (d)->list = dr_check(realloc((d)->list, (d)->list##_room * sizeof *(d)->list)))                              \
-         : (void)0,                                                                                                            \
-     memset(&(d)->list[(d)->list##_count], 0, sizeof *(d)->list), &(d)->list[(d)->list##_count++])
+/* One more zeroed element at the end of a list. */
+static inline void dr_grow(void *list, size_t count, size_t *room, size_t size) {
+    void *memory;
+    memcpy(&memory, list, sizeof memory);
+    if (count == *room) {
+        *room = *room ? 2 * *room : 64;
+        memory = dr_check(realloc(memory, *room * size));
+        memcpy(list, &memory, sizeof memory);
+    }
+    memset((char *)memory + count * size, 0, size);
+}
+#define DR_PUSH(d, list) (dr_grow(&(d)->list, (d)->list##_count, &(d)->list##_room, sizeof *(d)->list), &(d)->list[(d)->list##_count++])
 
 static inline void dr_fail(dr_dump *d, const char *what, size_t offset) {
     if (!d->error[0]) snprintf(d->error, sizeof d->error, "%s at byte %" PRIu64, what, (uint64_t)offset);
 }
 
 static inline char *dr_copy(const char *text, size_t length) {
-    char *copy = dr_check(malloc(length + 1));
+    char *copy = (char *)dr_check(malloc(length + 1));
     memcpy(copy, text, length);
     copy[length] = 0;
     return copy;
@@ -170,7 +180,7 @@ static inline void dr_collect(dr_dump *d) {
     const size_t header = d->header.header_bytes, block = d->header.block_bytes, head = d->header.block_header_bytes;
     size_t offset, i, k;
     for (offset = header; offset + head <= d->size; offset += block) {
-        const spanprof_dump_block *b = (const void *)(d->bytes + offset);
+        const spanprof_dump_block *b = (const spanprof_dump_block *)(const void *)(d->bytes + offset);
         dr_lane *lane;
         dr_block *to;
         if (!b->magic) {
@@ -187,7 +197,7 @@ static inline void dr_collect(dr_dump *d) {
             return;
         }
         while (d->lane_count <= b->lane) {
-            d->lanes = dr_check(realloc(d->lanes, (d->lane_count + 1) * sizeof *d->lanes));
+            d->lanes = (dr_lane *)dr_check(realloc(d->lanes, (d->lane_count + 1) * sizeof *d->lanes));
             memset(&d->lanes[d->lane_count++], 0, sizeof *d->lanes);
         }
         lane = &d->lanes[b->lane];
@@ -195,11 +205,11 @@ static inline void dr_collect(dr_dump *d) {
         if (b->state == SPANPROF_BLOCK_FLUSHED) continue;
         if (lane->count == lane->room) {
             lane->room = lane->room ? 2 * lane->room : 16;
-            lane->blocks = dr_check(realloc(lane->blocks, lane->room * sizeof *lane->blocks));
+            lane->blocks = (dr_block *)dr_check(realloc(lane->blocks, lane->room * sizeof *lane->blocks));
         }
         to = &lane->blocks[lane->count++];
         to->head = b;
-        to->words = (const void *)(d->bytes + offset + head);
+        to->words = (const uint64_t *)(const void *)(d->bytes + offset + head);
         to->seq = b->seq;
         to->offset = offset;
         to->count = (block - head) / 8;
@@ -270,7 +280,7 @@ static inline void dr_record(dr_dump *d, uint32_t lane, const uint64_t *w, size_
         s->thread = *thread;
         s->cycle = *cycle;
         s->step = *step;
-        s->has_step = (uint8_t)*has_step;
+        s->has_step = *has_step;
         if (type == SPANPROF_RECORD_SPAN_DYN) {
             at = (const unsigned char *)(w + 3);
             s->flags |= DR_DYN;
@@ -401,7 +411,7 @@ static inline void dr_walk(dr_dump *d, uint32_t lane) {
                 s->thread = thread;
                 s->cycle = cycle;
                 s->step = step;
-                s->has_step = (uint8_t)has_step;
+                s->has_step = has_step;
                 i++;
                 continue;
             }
@@ -424,12 +434,12 @@ static inline dr_span *dr_span_at(const dr_dump *d, uint64_t pos) {
     if (!d->spans_count) return NULL;
     memset(&key, 0, sizeof key);
     key.pos = pos;
-    return bsearch(&key, d->spans, d->spans_count, sizeof key, dr_by_pos);
+    return (dr_span *)bsearch(&key, d->spans, d->spans_count, sizeof key, dr_by_pos);
 }
 
 /* Ends that stand apart from their spans, and the nesting of the spans that began and ended on one thread. */
 static inline void dr_match(dr_dump *d) {
-    uint32_t *stack = dr_check(malloc((d->spans_count + 1) * sizeof *stack));
+    uint32_t *stack = (uint32_t *)dr_check(malloc((d->spans_count + 1) * sizeof *stack));
     size_t i, depth = 0;
     qsort(d->spans, d->spans_count, sizeof *d->spans, dr_by_pos);
     for (i = 0; i < d->ends_count; i++) {
@@ -461,16 +471,16 @@ static inline void dr_match(dr_dump *d) {
 }
 
 static inline dr_dump *dr_load(const char *path) {
-    dr_dump *d = dr_check(calloc(1, sizeof *d));
+    dr_dump *d = (dr_dump *)dr_check(calloc(1, sizeof *d));
     FILE *file = fopen(path, "rb");
     size_t got, room = 1 << 20, lane;
     if (!file) {
         snprintf(d->error, sizeof d->error, "%.200s can't be opened", path);
         return d;
     }
-    d->bytes = dr_check(malloc(room));
+    d->bytes = (unsigned char *)dr_check(malloc(room));
     while ((got = fread(d->bytes + d->size, 1, room - d->size, file)) > 0)
-        if ((d->size += got) == room) d->bytes = dr_check(realloc(d->bytes, room *= 2));
+        if ((d->size += got) == room) d->bytes = (unsigned char *)dr_check(realloc(d->bytes, room *= 2));
     fclose(file);
     if (d->size < sizeof d->header) {
         dr_fail(d, "no whole header", d->size);
@@ -532,7 +542,7 @@ static inline uint64_t dr_unfinished(const dr_dump *d, const char *name) { retur
 
 /* The nth span of a name, finished or not; a span of zeros when there is none. */
 static inline const dr_span *dr_find(const dr_dump *d, const char *name, size_t nth) {
-    static const dr_span none;
+    static dr_span none;
     size_t i;
     for (i = 0; i < d->spans_count; i++)
         if (!strcmp(d->names[d->spans[i].name], name) && !nth--) return &d->spans[i];

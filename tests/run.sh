@@ -36,7 +36,7 @@ for test in "$@"; do
            esac ;;
     esac
     status=$?
-    line=$(sed -n 's/^.*[^0-9]\{0,1\}\([0-9][0-9]* passed, [0-9][0-9]* failed.*\)$/\1/p' "$log" | tail -n 1)
+    line=$(sed -n 's/^\(.*[^0-9]\)\{0,1\}\([0-9][0-9]* passed, [0-9][0-9]* failed.*\)$/\2/p' "$log" | tail -n 1)
     passed=$(printf '%s\n' "$line" | sed -n 's/^\([0-9]*\) passed.*/\1/p')
     failed=$(printf '%s\n' "$line" | sed -n 's/.* \([0-9]*\) failed.*/\1/p')
     skipped=$(printf '%s\n' "$line" | sed -n 's/.* \([0-9]*\) skipped.*/\1/p')

@@ -1,0 +1,285 @@
+/* unit_order.c - ends in the wrong order, ends without a begin, ends on other threads, scopes left by longjmp, deep nesting.
+ * SPDX-License-Identifier: MIT */
+#define SPANPROF_IMPLEMENTATION
+#include "spanprof.h"
+
+#include "session.h"
+
+#include <pthread.h>
+#include <setjmp.h>
+#include <time.h>
+
+static spanprof_site site_a = SPANPROF_I_SITE("a", NULL), site_b = SPANPROF_I_SITE("b", NULL), site_c = SPANPROF_I_SITE("c", NULL);
+
+/* ---- order ---- */
+
+static void crossing(void) {
+    spanprof_span a, b, c;
+    dr_dump *d;
+    session_open("crossing.dump");
+    a = spanprof_begin(&site_a);
+    b = spanprof_begin(&site_b);
+    spanprof_end(a);
+    c = spanprof_begin(&site_c);
+    CHECK_U64(c.pos, spanprof_current().pos);
+    spanprof_end(b);
+    spanprof_end(c);
+    CHECK_U64(0, spanprof_current().pos);
+    /* A pair that ends inside the scope that it began outside of. */
+    SPANPROF_BEGIN("pair");
+    {
+        SPANPROF_SPAN("scope");
+        SPANPROF_END();
+        SPANPROF_INSTANT("between");
+    }
+    CHECK_U64(0, spanprof_current().pos);
+    d = session_close();
+    CHECK_U64(5, dr_count(d, NULL));
+    CHECK(dr_find(d, "a", 0)->end > dr_find(d, "b", 0)->start);
+    CHECK(dr_find(d, "a", 0)->end < dr_find(d, "b", 0)->end);
+    CHECK(dr_find(d, "b", 0)->end > dr_find(d, "c", 0)->start);
+    CHECK(dr_find(d, "pair", 0)->end < dr_find(d, "scope", 0)->end);
+    CHECK_U64(0, d->header.orphan_ends);
+    dr_free(d);
+}
+
+static void too_many(void) {
+    dr_dump *d;
+    int i;
+    session_open("too_many.dump");
+    SPANPROF_END();
+    SPANPROF_BEGIN("a");
+    SPANPROF_END();
+    SPANPROF_END();
+    {
+        SPANPROF_SPAN("scope");
+        SPANPROF_END(); /* no pair is open: the scope is not one */
+        SPANPROF_BEGIN("b");
+        SPANPROF_END();
+    }
+    /* A loop that leaves its pair open. */
+    for (i = 0; i < 3; i++) {
+        SPANPROF_BEGIN("left open");
+        if (i == 1) continue;
+        SPANPROF_END();
+    }
+    SPANPROF_BEGIN("last");
+    SPANPROF_END();
+    d = session_close();
+    CHECK_U64(3, d->header.orphan_ends);
+    CHECK_U64(1, dr_count(d, "a"));
+    CHECK_U64(1, dr_count(d, "b"));
+    CHECK_U64(1, dr_count(d, "scope"));
+    CHECK_U64(2, dr_count(d, "left open"));
+    CHECK_U64(1, dr_unfinished(d, "left open"));
+    CHECK_U64(1, dr_count(d, "last"));
+    dr_free(d);
+}
+
+/* ---- threads ---- */
+
+static spanprof_span handed;
+
+static void *end_it(void *unused) {
+    SPANPROF_THREAD_NAME("other");
+    {
+        SPANPROF_SPAN("on the other");
+        spanprof_end(handed);
+    }
+    return unused;
+}
+
+static void another_thread(void) {
+    pthread_t thread;
+    dr_dump *d;
+    session_open("another_thread.dump");
+    handed = spanprof_begin(&site_a);
+    {
+        SPANPROF_SPAN("inside");
+        pthread_create(&thread, NULL, end_it, NULL);
+        pthread_join(thread, NULL);
+    }
+    {
+        SPANPROF_SPAN("later");
+    }
+    spanprof_end(handed); /* it ended over there */
+    CHECK_U64(0, spanprof_current().pos);
+    d = session_close();
+    CHECK_U64(4, dr_count(d, NULL));
+    CHECK(dr_find(d, "a", 0)->flags & DR_FOREIGN_END);
+    CHECK(dr_find(d, "a", 0)->end > dr_find(d, "on the other", 0)->start);
+    CHECK(dr_find(d, "a", 0)->end < dr_find(d, "on the other", 0)->end);
+    CHECK_STR("", dr_name(d, dr_parent(d, dr_find(d, "on the other", 0))));
+    dr_free(d);
+}
+
+/* ---- longjmp ---- */
+
+static jmp_buf back;
+
+__attribute__((noinline)) static void escape(int depth) {
+    SPANPROF_SPAN("escaped");
+    if (!depth) longjmp(back, 1);
+    escape(depth - 1);
+    SPANPROF_INSTANT("not reached");
+}
+__attribute__((noinline)) static void escape_pair(int depth) {
+    SPANPROF_BEGIN("escaped pair");
+    if (!depth) longjmp(back, 1);
+    escape_pair(depth - 1);
+    SPANPROF_END();
+}
+__attribute__((noinline)) static void normal(void) {
+    SPANPROF_SPAN("after");
+    SPANPROF_BEGIN("after pair");
+    SPANPROF_END();
+}
+
+static void longjmps(void) {
+    static volatile unsigned round;
+    dr_dump *d;
+    size_t i;
+    unsigned deepest = 0;
+    session_open("longjmp.dump");
+    {
+        SPANPROF_SPAN("root");
+        for (round = 0; round < 1000; round++) {
+            if (!setjmp(back)) {
+                if (round % 2) escape(2);
+                else escape_pair(2);
+            }
+            normal();
+        }
+    }
+    CHECK_U64(0, spanprof_current().pos);
+    d = session_close();
+    CHECK_U64(1500, dr_count(d, "escaped") + dr_unfinished(d, "escaped"));
+    CHECK_U64(1500, dr_count(d, "escaped pair") + dr_unfinished(d, "escaped pair"));
+    CHECK_U64(1000, dr_count(d, "after"));
+    CHECK_U64(1000, dr_count(d, "after pair"));
+    CHECK_U64(1, dr_count(d, "root"));
+    for (i = 0; i < d->spans_count; i++) {
+        const unsigned depth = dr_depth(d, &d->spans[i]);
+        if (depth > deepest) deepest = depth;
+        if (!strcmp(dr_name(d, &d->spans[i]), "after") && strcmp("root", dr_name(d, dr_parent(d, &d->spans[i])))) {
+            CHECK_STR("root", dr_name(d, dr_parent(d, &d->spans[i])));
+            break;
+        }
+        if (!strcmp(dr_name(d, &d->spans[i]), "escaped") && !(d->spans[i].flags & DR_ABANDONED)) {
+            CHECK(d->spans[i].flags & DR_ABANDONED);
+            break;
+        }
+    }
+    CHECK_INT(3, deepest);
+    dr_free(d);
+}
+
+/* ---- depth ---- */
+
+__attribute__((noinline)) static unsigned recurse(unsigned depth) {
+    SPANPROF_SPAN("recurse");
+    return depth ? 1 + recurse(depth - 1) : 0;
+}
+
+static void *deep_thread(void *unused) {
+    recurse(9999);
+    return unused;
+}
+
+static void deep(void) {
+    enum { OPEN = SPANPROF_MAX_DEPTH + 7000 };
+    static spanprof_span spans[OPEN];
+    pthread_attr_t attributes;
+    pthread_t thread;
+    dr_dump *d;
+    size_t i;
+    session_open("deep.dump");
+    pthread_attr_init(&attributes);
+    pthread_attr_setstacksize(&attributes, 64u << 20);
+    pthread_create(&thread, &attributes, deep_thread, NULL);
+    pthread_join(thread, NULL);
+    pthread_attr_destroy(&attributes);
+    d = session_close();
+    CHECK_U64(10000, dr_count(d, "recurse"));
+    CHECK_INT(9999, dr_depth(d, dr_find(d, "recurse", 9999)));
+    dr_free(d);
+
+    session_open("too_deep.dump");
+    for (i = 0; i < OPEN; i++) spans[i] = spanprof_begin(&site_a);
+    while (i--) spanprof_end(spans[i]);
+    {
+        SPANPROF_SPAN("afterwards");
+        CHECK_U64(0, spanprof_current().depth);
+    }
+    for (i = 0; i < OPEN; i++) SPANPROF_BEGIN("pair");
+    while (i--) SPANPROF_END();
+    d = session_close();
+    CHECK_U64(SPANPROF_MAX_DEPTH, dr_count(d, "a"));
+    CHECK_U64(SPANPROF_MAX_DEPTH, dr_count(d, "pair"));
+    CHECK_U64(2 * 7000, dr_dropped(d));
+    CHECK_U64(0, d->header.orphan_ends);
+    CHECK_U64(1, dr_count(d, "afterwards"));
+    dr_free(d);
+}
+
+/* ---- recording switched on and off at every depth ---- */
+
+static volatile int toggling;
+
+static void *toggle(void *unused) {
+    const struct timespec pause = { 0, 200000 };
+    while (toggling) {
+        spanprof_pause();
+        nanosleep(&pause, NULL);
+        spanprof_resume();
+        nanosleep(&pause, NULL);
+    }
+    return unused;
+}
+
+__attribute__((noinline)) static unsigned churn(unsigned depth, unsigned seed) {
+    unsigned i;
+    SPANPROF_SPAN("churn");
+    SPANPROF_BEGIN("churn pair");
+    if (depth)
+        for (i = 0; i < 2; i++) seed = churn(depth - 1, seed * 1103515245u + 12345u);
+    SPANPROF_END();
+    return seed;
+}
+
+static void toggled(void) {
+    pthread_t thread;
+    dr_dump *d;
+    size_t i, crossed = 0;
+    unsigned seed = 1;
+    session_open("toggled.dump");
+    toggling = 1;
+    pthread_create(&thread, NULL, toggle, NULL);
+    for (i = 0; i < 40; i++) seed = churn(12, seed);
+    toggling = 0;
+    pthread_join(thread, NULL);
+    spanprof_resume();
+    CHECK_U64(0, spanprof_current().pos);
+    d = session_close();
+    for (i = 0; i < d->spans_count; i++) {
+        const dr_span *parent = dr_parent(d, &d->spans[i]);
+        crossed += parent && d->spans[i].end > parent->end;
+        if (!strcmp(dr_name(d, &d->spans[i]), "churn pair") && parent && !strcmp(dr_name(d, parent), "churn pair") && d->spans[i].end == parent->end) crossed++;
+    }
+    CHECK_U64(0, crossed);
+    CHECK_U64(0, dr_unfinished(d, NULL));
+    CHECK(d->spans_count > 1000);
+    CHECK_U64(0, d->header.orphan_ends);
+    dr_free(d);
+    (void)seed;
+}
+
+int main(void) {
+    crossing();
+    too_many();
+    another_thread();
+    longjmps();
+    deep();
+    toggled();
+    return CHECK_DONE();
+}
