@@ -22,6 +22,7 @@ static inline int check_report(int good, const char *file, int line, const char 
     } else {
         check_failed++;
         printf("%s:%d: failed: %s\n", file, line, what);
+        fflush(stdout); /* a crash that follows must not hide it */
     }
     return good;
 }

@@ -366,7 +366,7 @@ static void steps(void) {
     }
     child_of_step();
     d = session_close();
-    CHECK_U64(6, dr_count(d, NULL));
+    CHECK_U64(7, dr_count(d, NULL));
     CHECK_INT(0, dr_find(d, "child", 0)->has_step);
     CHECK_INT(1, dr_find(d, "child", 1)->has_step);
     CHECK_INT(5, dr_find(d, "child", 1)->step);

@@ -1,0 +1,146 @@
+/* unit_threads.c - many threads: each under its own name, memory and dump bounded by those that run at a time.
+ * SPDX-License-Identifier: MIT */
+#define SPANPROF_IMPLEMENTATION
+#include "spanprof.h"
+
+#include "session.h"
+
+#include <pthread.h>
+#include <unistd.h>
+
+/* Pages of this process that are in memory, in KiB; 0 where the system does not say. */
+static unsigned long resident_kb(void) {
+    unsigned long pages = 0, resident = 0;
+    FILE *file = fopen("/proc/self/statm", "r");
+    if (file) {
+        if (fscanf(file, "%lu %lu", &pages, &resident) != 2) resident = 0;
+        fclose(file);
+    }
+    return resident * (unsigned long)sysconf(_SC_PAGESIZE) / 1024;
+}
+
+static void *named(void *number) {
+    char name[32];
+    int i;
+    snprintf(name, sizeof name, "thread %d", *(int *)number);
+    SPANPROF_THREAD_NAME(name);
+    for (i = 0; i < 3; i++) {
+        SPANPROF_SPAN("named");
+        SPANPROF_ATTR_I64("number", *(int *)number);
+    }
+    return NULL;
+}
+
+/* Threads one after the other: ids and stacks come back, names and spans stay apart. */
+static void one_after_the_other(void) {
+    enum { THREADS = 2000 };
+    pthread_t thread;
+    dr_dump *d;
+    int i, wrong = 0;
+    size_t k;
+    session_open("one_after_the_other.dump");
+    for (i = 0; i < THREADS; i++) {
+        pthread_create(&thread, NULL, named, &i);
+        pthread_join(thread, NULL);
+    }
+    d = session_close();
+    CHECK_U64(3 * THREADS, dr_count(d, "named"));
+    if (CHECK_U64(3 * THREADS, d->values_count))
+        for (k = 0; k < d->values_count; k++) {
+            const dr_span *s = dr_span_at(d, d->values[k].pos);
+            char name[32];
+            snprintf(name, sizeof name, "thread %d", (int)d->values[k].as.i64);
+            wrong += !s || !dr_thread_name(d, s->thread) || strcmp(name, dr_thread_name(d, s->thread));
+        }
+    CHECK_INT(0, wrong);
+    CHECK(d->header.lanes <= 4); /* a lane is used again */
+    CHECK(d->size < 8u << 20);
+    dr_free(d);
+}
+
+static void *short_lived(void *unused) {
+    SPANPROF_BLOCK("short lived") { SPANPROF_INSTANT("short lived"); }
+    return unused;
+}
+
+static void threads(int count) {
+    pthread_t thread[8];
+    int i, k;
+    for (i = 0; i < count; i += 8) {
+        for (k = 0; k < 8; k++) pthread_create(&thread[k], NULL, short_lived, NULL);
+        for (k = 0; k < 8; k++) pthread_join(thread[k], NULL);
+    }
+}
+
+static void memory(void) {
+    enum { THREADS = 20000 };
+    unsigned long before, after;
+    dr_dump *d;
+    threads(800);
+    before = resident_kb();
+    threads(THREADS);
+    after = resident_kb();
+    CHECK_RANGE(0, (double)before + 512, (double)after);
+    session_open("memory.dump");
+    threads(800);
+    before = resident_kb();
+    threads(THREADS);
+    after = resident_kb();
+    CHECK_RANGE(0, (double)before + 4096, (double)after);
+    d = session_close();
+    CHECK_U64(THREADS + 800, dr_count(d, "short lived"));
+    CHECK(d->header.lanes <= 16);
+    CHECK(d->size < 8u << 20);
+    dr_free(d);
+}
+
+/* Eight threads record; one asks for everything that can be asked for meanwhile. */
+static volatile int recording;
+static void *record(void *count) {
+    uint64_t spans = 0;
+    while (recording) {
+        SPANPROF_SPAN("busy");
+        SPANPROF_ATTR_U64("spans", spans);
+        if (spans % 64 == 0) SPANPROF_COUNTER("busy", (double)spans);
+        spans++;
+    }
+    *(uint64_t *)count = spans;
+    return NULL;
+}
+
+static void busy(void) {
+    enum { THREADS = 8 };
+    pthread_t thread[THREADS];
+    uint64_t count[THREADS], total = 0, last = 0;
+    spanprof_session_stats stats;
+    dr_dump *d;
+    int i, k;
+    session_open("busy.dump");
+    recording = 1;
+    for (i = 0; i < THREADS; i++) pthread_create(&thread[i], NULL, record, &count[i]);
+    for (k = 0; k < 30; k++) {
+        CHECK_INT(SPANPROF_OK, spanprof_flush());
+        CHECK_INT(SPANPROF_OK, spanprof_stats(&stats));
+        CHECK(stats.recorded >= last);
+        last = stats.recorded;
+        SPANPROF_THREAD_NAME("asks");
+        usleep(1000);
+    }
+    recording = 0;
+    for (i = 0; i < THREADS; i++) {
+        pthread_join(thread[i], NULL);
+        total += count[i];
+    }
+    d = session_close();
+    CHECK_U64(total, dr_count(d, "busy"));
+    CHECK_U64(total, d->values_count);
+    CHECK_U64(0, dr_dropped(d));
+    dr_free(d);
+}
+
+int main(void) {
+    one_after_the_other();
+    memory();
+    busy();
+    return CHECK_DONE();
+}
