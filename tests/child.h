@@ -31,7 +31,7 @@ static inline char *child_slurp(const char *path, char *text, size_t room) {
 static inline int child_command(const char *command) {
     static char line[8192];
     int status;
-    if (snprintf(line, sizeof line, "{ %s\n} >child.out 2>child.err", command) >= (int)sizeof line) return -1;
+    if (snprintf(line, sizeof line, "{ %s\n} >child.out 2>child.err", command) >= 8192) return -1;
     fflush(stdout);
     status = system(line);
     child_slurp("child.out", child_out, sizeof child_out);

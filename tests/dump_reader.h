@@ -66,7 +66,7 @@ typedef struct dr_site { uint32_t id, line, name, file, function; uint64_t addre
 typedef struct dr_thread { uint32_t id; uint64_t system_id; char *name; } dr_thread;
 typedef struct dr_label { uint64_t track, group; char *process, *name; } dr_label;
 
-typedef struct dr_block { const spanprof_dump_block *head; const uint64_t *words; uint64_t seq, count; size_t offset; } dr_block;
+typedef struct dr_block { const spanprof_dump_block *head; const uint64_t *words; uint64_t seq, count; size_t offset; int cut; } dr_block;
 typedef struct dr_lane { dr_block *blocks; size_t count, room; uint64_t dropped; } dr_lane;
 typedef struct dr_end { uint64_t pos, ticks; uint32_t lane; int abandoned; } dr_end;
 
@@ -167,8 +167,9 @@ static inline uint32_t dr_site_name(dr_dump *d, uint32_t id, size_t offset) {
 }
 
 static inline int dr_by_seq(const void *a, const void *b) {
-    const uint64_t x = ((const dr_block *)a)->seq, y = ((const dr_block *)b)->seq;
-    return x < y ? -1 : x > y;
+    const dr_block *x = (const dr_block *)a, *y = (const dr_block *)b;
+    if (x->seq != y->seq) return x->seq < y->seq ? -1 : 1;
+    return (x->head->state == SPANPROF_BLOCK_OPEN) - (y->head->state == SPANPROF_BLOCK_OPEN); /* the window last */
 }
 static inline int dr_by_pos(const void *a, const void *b) {
     const uint64_t x = ((const dr_span *)a)->pos, y = ((const dr_span *)b)->pos;
@@ -212,11 +213,12 @@ static inline void dr_collect(dr_dump *d) {
         to->words = (const uint64_t *)(const void *)(d->bytes + offset + head);
         to->seq = b->seq;
         to->offset = offset;
+        to->cut = 0;
         to->count = (block - head) / 8;
         if (offset + block > d->size) to->count = (d->size - offset - head) / 8;
         if (b->state == SPANPROF_BLOCK_DONE) {
-            if (b->words > to->count) dr_fail(d, "block with more words than it holds", offset);
-            else to->count = b->words;
+            to->cut = b->words > to->count; /* the process ended while it was written: the window must have all of it */
+            if (!to->cut) to->count = b->words;
         } else if (b->state != SPANPROF_BLOCK_OPEN) {
             dr_fail(d, "block in an unknown state", offset);
         }
@@ -231,6 +233,7 @@ static inline void dr_collect(dr_dump *d) {
                 if (lane->blocks[k].head->state == SPANPROF_BLOCK_OPEN) lane->blocks[kept - 1] = lane->blocks[k];
                 continue;
             }
+            if (lane->blocks[k].cut && !(k + 1 < lane->count && lane->blocks[k + 1].seq == lane->blocks[k].seq)) dr_fail(d, "block with more words than it holds", lane->blocks[k].offset);
             if (kept && lane->blocks[kept - 1].seq + 1 != lane->blocks[k].seq) dr_fail(d, "a block of a lane is missing", lane->blocks[k].offset);
             lane->blocks[kept++] = lane->blocks[k];
         }
