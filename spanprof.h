@@ -231,8 +231,10 @@ typedef struct spanprof_site {
     uint32_t line;
     uint32_t id;        /* 0 until first recorded */
     uint32_t set;       /* numbers that fields names, as in spanprof_meta.set; known once recorded */
+    uint32_t unused;
+    uint64_t word;      /* a short span's word but for its times; 0 until recorded, or when the number is too high for one */
 } spanprof_site;
-#define SPANPROF_I_SITE(name, fields) { name, __FILE__, SPANPROF_I_NULL, fields, SPANPROF_I_CAST(uint32_t, __LINE__), 0u, 0u }
+#define SPANPROF_I_SITE(name, fields) { name, __FILE__, SPANPROF_I_NULL, fields, SPANPROF_I_CAST(uint32_t, __LINE__), 0u, 0u, 0u, 0u }
 #ifdef __cplusplus
 #define SPANPROF_I_NULL nullptr
 #else
@@ -241,10 +243,15 @@ typedef struct spanprof_site {
 
 /* An open span. pos 0: nothing was recorded, and ending it does nothing. */
 typedef struct spanprof_span {
-    uint64_t pos;   /* where its first word stands: session, lane, word; see SPANPROF_POS_* */
-    uint32_t depth; /* its index on the thread's stack of open spans */
-    uint32_t unused;
+    uint64_t pos; /* where its first word stands: session, lane, word; see SPANPROF_POS_* */
 } spanprof_span;
+
+/* A scope's open span; its address tells it from others. word NULL: nothing was recorded. */
+typedef struct spanprof_i_scope {
+    uint64_t *word; /* where it was recorded first, in the window of the time */
+    uint64_t start; /* ticks */
+    uint64_t bits;  /* what was written there */
+} spanprof_i_scope;
 
 /* Metadata of a span: name, kind (S text, U unsigned, I signed), in the order of the members of spanprof_meta, which is
  * also the order of designators that C++ asks for. Text members: NULL is unset. Numbers: 0 is unset, unless the macro
@@ -350,6 +357,8 @@ SPANPROF_API spanprof_span spanprof_begin_dyn(const char *name);
 /* Ends a span. A handle that has ended, or is of another session, does nothing; one of another thread ends there, and
  * the trace shows the span apart from both threads' nesting. */
 SPANPROF_API void spanprof_end(spanprof_span span);
+/* A static site by hand: static spanprof_site site = SPANPROF_SITE("name"); */
+#define SPANPROF_SITE(name) SPANPROF_I_SITE(name, SPANPROF_I_NULL)
 /* Metadata for an open span; fields set here replace fields set before. */
 SPANPROF_API void spanprof_set_meta(spanprof_span span, const spanprof_meta *meta);
 /* The innermost open span of the calling thread; pos 0 when there is none. */
@@ -370,9 +379,11 @@ SPANPROF_API void spanprof_track_span(spanprof_site *site, uint64_t track, uint6
 /* Names a track: process is the group ("GPU 0"), group its number for sorting, name the track ("stream 7"). */
 SPANPROF_API void spanprof_track_name(uint64_t track, const char *process, uint32_t group, const char *name);
 
-/* Registers one function that spanprof_flush, spanprof_stop and the program's exit call before they close the books, on
- * their own thread and without a lock: for recorders with results still pending, such as device spans. */
-SPANPROF_API void spanprof_i_on_flush(void (*callback)(void));
+/* Registers one function that spanprof_flush (closing 0), spanprof_stop and the program's exit (closing 1) call before
+ * they close the books, on their own thread and without a lock: for recorders with results still pending. */
+SPANPROF_API void spanprof_i_on_flush(void (*callback)(int closing));
+/* Adds to the session's dropped events. */
+SPANPROF_API void spanprof_i_dropped(uint64_t events);
 
 /* What the macros call. */
 typedef enum spanprof_event_kind {
@@ -410,27 +421,27 @@ SPANPROF_API void spanprof_i_step_leave(spanprof_i_step *step);
 #define SPANPROF_BLOCK_HEADER_BYTES 128
 #define SPANPROF_I_WORDS ((SPANPROF_WINDOW_BYTES - SPANPROF_BLOCK_HEADER_BYTES) / 8)
 
-/* A thread's stack of open spans. */
+/* A thread's stack of open spans. The fast path sets word and address alone. Where word is NULL, pos tells where the span
+ * stands (0: a placeholder that records nothing, so that a pair's end finds its begin). */
 typedef struct spanprof_i_open {
-    uint64_t pos;      /* 0: a placeholder that records nothing, so that a pair's end finds its begin */
-    uint64_t start;    /* ticks; 0 sends the end to the slow path: the record is a long one */
-    uintptr_t address; /* of the scope's variable; the highest for a pair or a handle, which no scope holds */
-    uint64_t ticks;    /* start again, where start is 0 */
-    uintptr_t frame;   /* pair: stack address of the call that began it, 0 for a handle */
-    uintptr_t caller;  /* pair: its return address */
+    uint64_t *word;    /* in the window; NULL once the window was written out */
+    uintptr_t address; /* of the scope's variable, plus 1 if its end must take the slow path: the record is a long one,
+                          word is NULL, or ticks are not the counter's; the highest address for a pair or a handle, which no scope holds */
+    uint64_t pos;
+    uint64_t ticks;    /* start of a pair or a handle */
+    uint64_t is_pair;  /* where address is the highest: a pair, not a handle */
 } spanprof_i_open;
 
 /* One cache line a thread. */
 typedef struct spanprof_i_thread {
     uint32_t generation;    /* equals spanprof_i_on while this thread may record; 0 while a record is being written */
-    uint16_t depth;         /* open spans */
-    uint16_t capacity;      /* of stack */
+    uint32_t ended;         /* 1: the thread's destructors have run, it records no more */
     uint64_t *next;         /* next free word of the window */
     uint64_t *end;          /* one past the last word that a short span may take */
     uint64_t last;          /* ticks that the next start is relative to */
-    spanprof_i_open *stack; /* stack[-1] is a sentinel whose address is the highest */
-    uint64_t *words;        /* first word of the window */
-    uint64_t pos;           /* position of words[0] */
+    spanprof_i_open *top;   /* one above the innermost open span; below the outermost stands a sentinel with the highest address */
+    spanprof_i_open *limit; /* end of the stack's memory */
+    spanprof_i_open *bottom; /* of the stack, above the sentinel */
     struct spanprof_i_lane *lane;
 } spanprof_i_thread;
 
@@ -439,12 +450,12 @@ SPANPROF_API extern uint32_t spanprof_i_on;
 /* 1: ticks are the time stamp counter's, 0: nanoseconds of CLOCK_MONOTONIC. */
 SPANPROF_API extern uint32_t spanprof_i_tsc;
 
-SPANPROF_API spanprof_span spanprof_i_enter_slow(spanprof_site *site, uintptr_t address);
-SPANPROF_API void spanprof_i_leave_slow(spanprof_span span, uint64_t now);
+SPANPROF_API spanprof_i_scope spanprof_i_enter_slow(spanprof_site *site, uintptr_t address);
+SPANPROF_API void spanprof_i_leave_slow(const spanprof_i_scope *scope, uint64_t now);
 SPANPROF_API uint64_t spanprof_i_monotonic_ns(void);
-SPANPROF_API spanprof_span spanprof_i_scope(spanprof_site *site, void *address);
-SPANPROF_API spanprof_span spanprof_i_scope_meta(spanprof_site *site, const spanprof_meta *meta, void *address);
-SPANPROF_API void spanprof_i_scope_leave(const spanprof_span *span);
+SPANPROF_API spanprof_i_scope spanprof_i_enter_call(spanprof_site *site, void *address);
+SPANPROF_API spanprof_i_scope spanprof_i_enter_meta(spanprof_site *site, const spanprof_meta *meta, void *address);
+SPANPROF_API void spanprof_i_leave_call(const spanprof_i_scope *scope);
 SPANPROF_API void spanprof_i_scope_hooked(spanprof_hooked *h, spanprof_site *site, const spanprof_hooks *hooks, const spanprof_meta *meta);
 
 #if !SPANPROF_NO_TLS
@@ -455,106 +466,96 @@ SPANPROF_API spanprof_i_thread *spanprof_i_self(void);
 #define SPANPROF_I_SELF() spanprof_i_self()
 #endif
 
-/* Ticks of the session's clock. */
-SPANPROF_I_HOT uint64_t spanprof_i_now(void) {
-#if !SPANPROF_NO_TSC
-    if (SPANPROF_I_LIKELY(SPANPROF_I_LOAD(&spanprof_i_tsc) != 0)) {
-#if defined(__aarch64__)
-        uint64_t ticks;
-        __asm__ volatile("mrs %0, cntvct_el0" : "=r"(ticks));
-        return ticks;
+/* The time stamp counter, or 0 where there is none: then no span is short and none takes the fast path. */
+SPANPROF_I_HOT uint64_t spanprof_i_counter(void) {
+#if SPANPROF_NO_TSC
+    return 0;
+#elif defined(__aarch64__)
+    uint64_t ticks;
+    __asm__ volatile("mrs %0, cntvct_el0" : "=r"(ticks));
+    return ticks;
 #else
-        uint32_t low, high;
-        __asm__ volatile("rdtsc" : "=a"(low), "=d"(high));
-        return SPANPROF_I_CAST(uint64_t, high) << 32 | low;
+    uint32_t low, high;
+    __asm__ volatile("rdtsc" : "=a"(low), "=d"(high));
+    return SPANPROF_I_CAST(uint64_t, high) << 32 | low;
 #endif
-    }
-#endif
-    return spanprof_i_monotonic_ns();
 }
 
 /* Begins a span. The generation is 0 while the thread's state is in motion: a signal handler that records then comes to
- * the slow path and is counted. */
-SPANPROF_I_HOT spanprof_span spanprof_i_enter(spanprof_site *site, uintptr_t address) {
+ * the slow path and is counted. The release store orders the word after the zero behind it, for who reads the dump now. */
+SPANPROF_I_HOT spanprof_i_scope spanprof_i_enter(spanprof_site *site, uintptr_t address, uint32_t generation) {
     spanprof_i_thread *self = SPANPROF_I_SELF();
-    const uint32_t generation = SPANPROF_I_LOAD(&spanprof_i_on);
-    spanprof_span span;
-    uint64_t now, start;
-    uint64_t *word;
+    spanprof_i_scope scope;
     spanprof_i_open *open;
-    uint32_t id;
+    uint64_t now, start, bits;
+    uint64_t *word;
     if (!SPANPROF_I_LIKELY(generation == self->generation)) return spanprof_i_enter_slow(site, address);
     self->generation = 0;
     SPANPROF_I_SIGNAL_FENCE();
     word = self->next;
-    open = self->stack + self->depth;
-    id = SPANPROF_I_LOAD(&site->id);
-    now = spanprof_i_now();
+    open = self->top;
+    bits = SPANPROF_I_LOAD(&site->word);
+    now = spanprof_i_counter();
     start = now - self->last;
-    if (!SPANPROF_I_LIKELY(word < self->end && self->depth < self->capacity && id - 1u < SPANPROF_SHORT_SITE_MAX &&
-                           start <= SPANPROF_SHORT_START_MAX && open[-1].address > address)) {
+    if (!SPANPROF_I_LIKELY(word < self->end && open < self->limit && bits != 0 && start <= SPANPROF_SHORT_START_MAX && open[-1].address > address)) {
         SPANPROF_I_SIGNAL_FENCE();
         self->generation = generation;
         return spanprof_i_enter_slow(site, address);
     }
-    span.pos = self->pos + SPANPROF_I_CAST(uint64_t, word - self->words);
-    span.depth = self->depth;
-    span.unused = 0;
-    open->pos = span.pos;
-    open->start = now;
+    open->word = word;
     open->address = address;
+    scope.word = word;
+    scope.start = now;
+    scope.bits = start << SPANPROF_SHORT_START_SHIFT | bits;
     SPANPROF_I_STORE(word + 1, SPANPROF_I_CAST(uint64_t, 0));
-    SPANPROF_I_PUBLISH(word, start << SPANPROF_SHORT_START_SHIFT | SPANPROF_I_CAST(uint64_t, id) << SPANPROF_SHORT_SITE_SHIFT | 1u);
+    SPANPROF_I_PUBLISH(word, scope.bits);
     self->next = word + 1;
     self->last = now;
-    self->depth = SPANPROF_I_CAST(uint16_t, span.depth + 1u);
+    self->top = open + 1;
     SPANPROF_I_SIGNAL_FENCE();
     self->generation = generation;
-    return span;
+    return scope;
 }
 
-/* Ends a span: adds its duration to the word where it stands. */
-SPANPROF_I_HOT void spanprof_i_leave(spanprof_span span) {
-    const uint64_t now = spanprof_i_now();
+/* Ends a span: adds its duration to the word where it stands. When the window was written out meanwhile, the address on
+ * the stack is another and the slow path writes a record of the end. */
+SPANPROF_I_HOT void spanprof_i_leave(const spanprof_i_scope *scope) {
+    const uint64_t now = spanprof_i_counter();
+    const uint64_t duration = now - scope->start;
     spanprof_i_thread *self = SPANPROF_I_SELF();
     const uint32_t generation = self->generation;
-    const spanprof_i_open *open;
-    uint64_t duration, index;
+    spanprof_i_open *open;
     self->generation = 0;
     SPANPROF_I_SIGNAL_FENCE();
-    open = self->stack + span.depth;
-    index = span.pos - self->pos;
-    if (SPANPROF_I_LIKELY(self->depth == span.depth + 1u && open->pos == span.pos && index < SPANPROF_I_WORDS &&
-                          (duration = now - open->start) <= SPANPROF_SHORT_DURATION_MAX)) {
-        uint64_t *word = self->words + index;
-        SPANPROF_I_STORE(word, *word + ((duration + 1u) << SPANPROF_SHORT_DURATION_SHIFT));
-        self->depth = SPANPROF_I_CAST(uint16_t, span.depth);
+    open = self->top - 1;
+    if (SPANPROF_I_LIKELY(open->address == SPANPROF_I_PTR(uintptr_t, scope) && duration <= SPANPROF_SHORT_DURATION_MAX)) {
+        SPANPROF_I_STORE(scope->word, scope->bits + ((duration + 1u) << SPANPROF_SHORT_DURATION_SHIFT));
+        self->top = open;
         SPANPROF_I_SIGNAL_FENCE();
         self->generation = generation;
         return;
     }
     SPANPROF_I_SIGNAL_FENCE();
     self->generation = generation;
-    spanprof_i_leave_slow(span, now);
+    spanprof_i_leave_slow(scope, now);
 }
 
+SPANPROF_I_HOT spanprof_i_scope spanprof_i_scope_enter(spanprof_site *site, void *address) {
+    const uint32_t generation = SPANPROF_I_LOAD(&spanprof_i_on);
+    spanprof_i_scope none = { SPANPROF_I_NULL, 0u, 0u };
 #if SPANPROF_INLINE
-SPANPROF_I_HOT spanprof_span spanprof_i_scope_enter(spanprof_site *site, void *address) {
-    spanprof_span none = { 0u, 0u, 0u };
-    return SPANPROF_I_LOAD(&spanprof_i_on) ? spanprof_i_enter(site, SPANPROF_I_PTR(uintptr_t, address)) : none;
-}
-SPANPROF_I_HOT void spanprof_i_scope_end(const spanprof_span *span) {
-    if (span->pos) spanprof_i_leave(*span);
-}
+    return generation ? spanprof_i_enter(site, SPANPROF_I_PTR(uintptr_t, address), generation) : none;
 #else
-SPANPROF_I_HOT spanprof_span spanprof_i_scope_enter(spanprof_site *site, void *address) {
-    spanprof_span none = { 0u, 0u, 0u };
-    return SPANPROF_I_LOAD(&spanprof_i_on) ? spanprof_i_scope(site, address) : none;
-}
-SPANPROF_I_HOT void spanprof_i_scope_end(const spanprof_span *span) {
-    if (span->pos) spanprof_i_scope_leave(span);
-}
+    return generation ? spanprof_i_enter_call(site, address) : none;
 #endif
+}
+SPANPROF_I_HOT void spanprof_i_scope_end(const spanprof_i_scope *scope) {
+#if SPANPROF_INLINE
+    if (scope->word) spanprof_i_leave(scope);
+#else
+    if (scope->word) spanprof_i_leave_call(scope);
+#endif
+}
 SPANPROF_I_HOT void spanprof_i_hooked_end(spanprof_hooked *h) {
     if (h->hooks) spanprof_hooked_end(h);
 }
@@ -686,21 +687,21 @@ SPANPROF_I_HOT void spanprof_i_step_end(spanprof_i_step *step) {
 
 /* The scope's variable is a single declaration, so that an unbraced if does not compile instead of recording always. */
 #define SPANPROF_I_SCOPE(v, name)                                                                                   \
-    spanprof_span v __attribute__((cleanup(spanprof_i_scope_end), unused)) = __extension__({                        \
+    spanprof_i_scope v __attribute__((cleanup(spanprof_i_scope_end), unused)) = __extension__({                        \
         static spanprof_site spanprof_i_s = SPANPROF_I_SITE(name, SPANPROF_I_NULL);                                 \
         spanprof_i_scope_enter(&spanprof_i_s, &v);                                                                  \
     })
 #define SPANPROF_SPAN(name) SPANPROF_I_SCOPE(SPANPROF_I_UNIQUE(spanprof_i_v), name)
 #define SPANPROF_FUNCTION() SPANPROF_I_SCOPE_FUNCTION(SPANPROF_I_UNIQUE(spanprof_i_v))
 #define SPANPROF_I_SCOPE_FUNCTION(v)                                                                                \
-    spanprof_span v __attribute__((cleanup(spanprof_i_scope_end), unused)) = __extension__({                        \
-        static spanprof_site spanprof_i_s = { __func__, __FILE__, __func__, NULL, __LINE__, 0u, 0u };                   \
+    spanprof_i_scope v __attribute__((cleanup(spanprof_i_scope_end), unused)) = __extension__({                        \
+        static spanprof_site spanprof_i_s = { __func__, __FILE__, __func__, NULL, __LINE__, 0u, 0u, 0u, 0u };                   \
         spanprof_i_scope_enter(&spanprof_i_s, &v);                                                                  \
     })
 #define SPANPROF_SPAN_META(...) SPANPROF_I_SCOPE_META(SPANPROF_I_UNIQUE(spanprof_i_v), __VA_ARGS__)
 #define SPANPROF_I_SCOPE_META(v, ...)                                                                               \
-    spanprof_span v __attribute__((cleanup(spanprof_i_scope_end), unused)) = SPANPROF_I_ON()                        \
-        ? SPANPROF_I_AT_META(spanprof_i_scope_meta(&spanprof_i_s, &spanprof_i_m, &v), __VA_ARGS__) : (spanprof_span){ 0u, 0u, 0u }
+    spanprof_i_scope v __attribute__((cleanup(spanprof_i_scope_end), unused)) = SPANPROF_I_ON()                        \
+        ? SPANPROF_I_AT_META(spanprof_i_enter_meta(&spanprof_i_s, &spanprof_i_m, &v), __VA_ARGS__) : (spanprof_i_scope){ NULL, 0u, 0u }
 #define SPANPROF_SPAN_HOOKED(...) SPANPROF_I_SCOPE_HOOKED(SPANPROF_I_UNIQUE(spanprof_i_v), __VA_ARGS__, )
 #define SPANPROF_I_SCOPE_HOOKED(v, name, with, ...)                                                                 \
     spanprof_hooked v __attribute__((cleanup(spanprof_i_hooked_end), unused));                                      \
@@ -730,14 +731,14 @@ SPANPROF_I_HOT void spanprof_i_step_end(spanprof_i_step *step) {
 /* Ends what its constructor began; copies would end twice, so there are none. */
 class spanprof_scope {
 public:
-    explicit spanprof_scope(spanprof_site *site) : span_(spanprof_i_scope_enter(site, this)), once_(true) {}
-    template <typename Begin> explicit spanprof_scope(const Begin &begin) : span_(), once_(true) { if (SPANPROF_I_ON()) span_ = begin(this); }
-    ~spanprof_scope() { spanprof_i_scope_end(&span_); }
+    explicit spanprof_scope(spanprof_site *site) : scope_(spanprof_i_scope_enter(site, &scope_)), once_(true) {}
+    template <typename Begin> explicit spanprof_scope(const Begin &begin) : scope_(), once_(true) { if (SPANPROF_I_ON()) scope_ = begin(&scope_); }
+    ~spanprof_scope() { spanprof_i_scope_end(&scope_); }
     bool once() { const bool now = once_; once_ = false; return now; }
     spanprof_scope(const spanprof_scope &) = delete;
     spanprof_scope &operator=(const spanprof_scope &) = delete;
 private:
-    spanprof_span span_;
+    spanprof_i_scope scope_;
     bool once_;
 };
 class spanprof_scope_hooked {
@@ -774,13 +775,13 @@ private:
     SPANPROF_I_LOUD return call
 #define SPANPROF_SPAN(name) ::spanprof_scope SPANPROF_I_UNIQUE(spanprof_i_v)(SPANPROF_I_STATIC_SITE(SPANPROF_I_SITE(name, nullptr)))
 #define SPANPROF_FUNCTION()                                                                                         \
-    ::spanprof_scope SPANPROF_I_UNIQUE(spanprof_i_v)(SPANPROF_I_STATIC_SITE({ __func__, __FILE__, __func__, nullptr, __LINE__, 0u, 0u }))
+    ::spanprof_scope SPANPROF_I_UNIQUE(spanprof_i_v)(SPANPROF_I_STATIC_SITE({ __func__, __FILE__, __func__, nullptr, __LINE__, 0u, 0u, 0u, 0u }))
 #define SPANPROF_BLOCK(name) SPANPROF_I_BLOCK(SPANPROF_I_UNIQUE(spanprof_i_v), name)
 #define SPANPROF_I_BLOCK(v, name) for (::spanprof_scope v(SPANPROF_I_STATIC_SITE(SPANPROF_I_SITE(name, nullptr))); v.once();)
 #define SPANPROF_SPAN_META(...) SPANPROF_I_SCOPE_META(SPANPROF_I_UNIQUE(spanprof_i_v), __VA_ARGS__, )
 #define SPANPROF_I_SCOPE_META(v, name, ...)                                                                         \
     ::spanprof_scope v([&](void *spanprof_i_a) {                                                              \
-        SPANPROF_I_WITH_META(spanprof_i_scope_meta(&spanprof_i_s, &spanprof_i_m, spanprof_i_a), name, __VA_ARGS__); \
+        SPANPROF_I_WITH_META(spanprof_i_enter_meta(&spanprof_i_s, &spanprof_i_m, spanprof_i_a), name, __VA_ARGS__); \
     })
 #define SPANPROF_SPAN_HOOKED(...) SPANPROF_I_SCOPE_HOOKED(SPANPROF_I_UNIQUE(spanprof_i_v), __VA_ARGS__, )
 #define SPANPROF_I_SCOPE_HOOKED(v, name, with, ...)                                                                 \
@@ -792,6 +793,10 @@ private:
 #endif /* __cplusplus */
 #endif /* !SPANPROF_DISABLE */
 #endif /* SPANPROF_H */
+
+#ifdef SPANPROF_CUDA
+#include "spanprof_cuda.h"
+#endif
 
 /* ---- 9 dump format, version 1 ----------------------------------------------------------------------------------- */
 
@@ -1010,15 +1015,12 @@ static inline uint64_t spanprof_dump_sum(const void *data, size_t bytes) {
 #define SPANPROF_I_HIGHEST UINTPTR_MAX
 #define SPANPROF_I_LANES_MAX ((1u << SPANPROF_POS_LANE_BITS) - 1u)
 #define SPANPROF_I_PATH_MAX 1024
-#define SPANPROF_I_CALLER_NONE SPANPROF_I_CAST(uintptr_t, 0)
 
 #if SPANPROF_I_GNU
 #define SPANPROF_I_FRAME() SPANPROF_I_PTR(uintptr_t, __builtin_frame_address(0))
-#define SPANPROF_I_CALLER() SPANPROF_I_PTR(uintptr_t, __builtin_return_address(0))
 #define SPANPROF_I_NOINLINE __attribute__((noinline))
 #else
-#define SPANPROF_I_FRAME() SPANPROF_I_HIGHEST
-#define SPANPROF_I_CALLER() SPANPROF_I_CALLER_NONE
+#define SPANPROF_I_FRAME() SPANPROF_I_CAST(uintptr_t, 0)
 #define SPANPROF_I_NOINLINE
 #endif
 
@@ -1035,8 +1037,13 @@ typedef struct spanprof_i_lane {
     struct spanprof_i_lane *next;      /* all lanes of the session */
     struct spanprof_i_lane *next_free; /* lanes that no thread owns; under the lock */
     spanprof_dump_block *window;
+    uint64_t *words;  /* first word of the window */
+    uint64_t pos;     /* its position */
+    uint64_t base;    /* ticks when the window was begun */
     spanprof_i_open *stack;
     size_t stack_bytes;
+    uint64_t *ended;  /* positions of spans on the stack that another thread has ended; under the lock */
+    size_t ended_count, ended_bytes;
     size_t lane_bytes;
     uint64_t offset;  /* of the window in the file */
     uint64_t seq;
@@ -1047,7 +1054,6 @@ typedef struct spanprof_i_lane {
     uint64_t left_open;   /* spans in the window that will get no end: abandoned, or their thread ended */
     int64_t step;
     uint32_t id, thread, cycle, has_step;
-    uint32_t capacity; /* of stack */
     uint32_t rounds;   /* of thread-exit destructors seen */
     uint32_t full;     /* 1: nothing can be written out any more */
     uint32_t ring_blocks;
@@ -1088,8 +1094,15 @@ typedef struct spanprof_i_plan { uint64_t skip_first, wait, warmup, active, repe
 
 SPANPROF_API uint32_t spanprof_i_on = 1;
 SPANPROF_API uint32_t spanprof_i_tsc = 0;
+/* The stack of a thread without a lane: the sentinel alone. */
+#define SPANPROF_I_NO_STACK { SPANPROF_I_NULL, SPANPROF_I_HIGHEST, 0, 0, 0 }
+static spanprof_i_open spanprof_i_no_stack[2] = { SPANPROF_I_NO_STACK, SPANPROF_I_NO_STACK };
+static void spanprof_i_reset_thread(spanprof_i_thread *self) {
+    memset(self, 0, sizeof *self);
+    self->top = self->limit = self->bottom = spanprof_i_no_stack + 1;
+}
 #if !SPANPROF_NO_TLS
-SPANPROF_API SPANPROF_I_TLS spanprof_i_thread spanprof_i_tls = { 0, 0, 0, SPANPROF_I_NULL, SPANPROF_I_NULL, 0, SPANPROF_I_NULL, SPANPROF_I_NULL, 0, SPANPROF_I_NULL };
+SPANPROF_API SPANPROF_I_TLS spanprof_i_thread spanprof_i_tls = { 0, 0, SPANPROF_I_NULL, SPANPROF_I_NULL, 0, spanprof_i_no_stack + 1, spanprof_i_no_stack + 1, spanprof_i_no_stack + 1, SPANPROF_I_NULL };
 static SPANPROF_I_TLS char spanprof_i_name[48]; /* thread name, for a session that opens later */
 static SPANPROF_I_TLS uint32_t spanprof_i_inside; /* 1 while this thread is in code under the lock */
 #endif
@@ -1107,7 +1120,7 @@ static spanprof_i_plan spanprof_i_schedule_plan;
 static spanprof_config spanprof_i_config;  /* of the current session, for a forked child */
 static char spanprof_i_config_path[SPANPROF_I_PATH_MAX], spanprof_i_config_name[128], spanprof_i_parent_path[SPANPROF_I_PATH_MAX];
 static uint64_t spanprof_i_made_device, spanprof_i_made_inode; /* file of the session before */
-static void (*spanprof_i_flush_callback)(void);
+static void (*spanprof_i_flush_callback)(int closing);
 
 /* 10.3 atomics: relaxed counters that several threads add to */
 
@@ -1203,7 +1216,8 @@ static spanprof_i_keyed *spanprof_i_keyed_self(void) {
     self = (spanprof_i_keyed *)pthread_getspecific(spanprof_i_key);
     if (self) return self;
     self = (spanprof_i_keyed *)calloc(1, sizeof *self);
-    if (!self || pthread_setspecific(spanprof_i_key, self)) { free(self); return &spanprof_i_keyless; }
+    if (!self || pthread_setspecific(spanprof_i_key, self)) { free(self); self = &spanprof_i_keyless; self->thread.ended = 1; }
+    spanprof_i_reset_thread(&self->thread);
     return self;
 }
 spanprof_i_thread *spanprof_i_self(void) { return &spanprof_i_keyed_self()->thread; }
@@ -1272,9 +1286,6 @@ static size_t spanprof_i_page(void) {
     const long page = sysconf(_SC_PAGESIZE);
     return page > 4096 ? SPANPROF_I_CAST(size_t, page) : 4096u;
 }
-
-/* Of mappings of a file: the header's size, so that windows stand at offsets that can be mapped. */
-static size_t spanprof_i_granularity(void) { return spanprof_i_page(); }
 
 /* The first bytes of a small file as text; 0 if it can't be read. */
 static int spanprof_i_read_text(const char *path, char *out, size_t bytes) {
@@ -1384,7 +1395,8 @@ static int spanprof_i_size_allowed(uint64_t end) {
     return 0;
 }
 
-/* Writes the buffers at an offset; 0, or the error. */
+/* Writes the buffers, two at most, at an offset; 0, or the error. In one call if the system can, so that a block reaches
+ * the page cache in one piece. */
 static int spanprof_i_write_at(spanprof_i_session *session, const spanprof_i_buffer *buffers, int count, uint64_t offset) {
     const int file = spanprof_i_reopen(session);
     uint64_t end = offset;
@@ -1392,6 +1404,19 @@ static int spanprof_i_write_at(spanprof_i_session *session, const spanprof_i_buf
     if (file < 0) return errno;
     for (i = 0; i < count; i++) end += buffers[i].bytes;
     if (!spanprof_i_size_allowed(end)) return errno;
+#if defined(__linux__)
+    {
+        struct iovec pieces[2];
+        ssize_t n;
+        for (i = 0; i < count; i++) {
+            memcpy(&pieces[i].iov_base, &buffers[i].data, sizeof pieces[i].iov_base);
+            pieces[i].iov_len = buffers[i].bytes;
+        }
+        n = pwritev(file, pieces, count, SPANPROF_I_CAST(off_t, offset));
+        if (n >= 0 && SPANPROF_I_CAST(uint64_t, n) == end - offset) return 0;
+        /* Interrupted or short: the loop below says why. */
+    }
+#endif
     for (i = 0; i < count; i++) {
         const char *p = SPANPROF_I_CAST(const char *, buffers[i].data);
         size_t left = buffers[i].bytes;
@@ -1604,6 +1629,9 @@ static int spanprof_i_tsc_usable(void) {
 }
 #endif
 
+/* Ticks of the session's clock. */
+static uint64_t spanprof_i_now(void) { return SPANPROF_I_LOAD(&spanprof_i_tsc) ? spanprof_i_counter() : spanprof_i_monotonic_ns(); }
+
 /* Both clocks at one moment: of a few readings the one that took least, so that an interruption between them is left out. */
 static void spanprof_i_both_clocks(spanprof_dump_anchor *out, int readings) {
     uint64_t best = UINT64_MAX;
@@ -1692,6 +1720,15 @@ static uint64_t *spanprof_i_first_word(spanprof_dump_block *window) {
     return SPANPROF_I_PTR(uint64_t *, SPANPROF_I_PTR(char *, window) + SPANPROF_BLOCK_HEADER_BYTES);
 }
 
+static uint64_t spanprof_i_lane_pos(const spanprof_i_lane *lane) {
+    return SPANPROF_I_CAST(uint64_t, lane->session->number & 1023u) << (SPANPROF_POS_WORD_BITS + SPANPROF_POS_LANE_BITS) |
+           SPANPROF_I_CAST(uint64_t, lane->id) << SPANPROF_POS_WORD_BITS | (SPANPROF_I_LOAD(&lane->seq) * SPANPROF_I_WORDS & ((1ull << SPANPROF_POS_WORD_BITS) - 1));
+}
+/* How far the fast path may go: nowhere where every event is counted, or without a counter to read. */
+static void spanprof_i_set_end(const spanprof_i_lane *lane, spanprof_i_thread *self) {
+    self->end = lane->session->limited || lane->full || !SPANPROF_I_LOAD(&spanprof_i_tsc) ? lane->words : lane->words + SPANPROF_I_ROOM;
+}
+
 /* Starts a window's next sequence number. The state goes from FLUSHED to OPEN last: a reader of what a killed process
  * left sees the old words gone or the new window empty, never old words under a new number. */
 static void spanprof_i_open_window(spanprof_i_lane *lane, spanprof_i_thread *self) {
@@ -1712,17 +1749,17 @@ static void spanprof_i_open_window(spanprof_i_lane *lane, spanprof_i_thread *sel
     window->words = 0;
     window->sum = spanprof_dump_sum(window, offsetof(spanprof_dump_block, sum));
     lane->other_words = 0;
-    self->words = spanprof_i_first_word(window);
-    self->next = self->words;
-    self->end = lane->session->limited ? self->words : self->words + SPANPROF_I_ROOM;
+    lane->words = spanprof_i_first_word(window);
+    lane->base = anchor.ticks;
+    lane->pos = spanprof_i_lane_pos(lane);
+    self->next = lane->words;
     self->last = anchor.ticks;
-    self->pos = SPANPROF_I_CAST(uint64_t, lane->session->number & 1023u) << (SPANPROF_POS_WORD_BITS + SPANPROF_POS_LANE_BITS) |
-                SPANPROF_I_CAST(uint64_t, lane->id) << SPANPROF_POS_WORD_BITS | (lane->seq * SPANPROF_I_WORDS & ((1ull << SPANPROF_POS_WORD_BITS) - 1));
+    spanprof_i_set_end(lane, self);
     SPANPROF_I_PUBLISH(&window->state, SPANPROF_I_CAST(uint32_t, SPANPROF_BLOCK_OPEN));
 }
 
 static uint64_t spanprof_i_window_events(const spanprof_i_lane *lane, const spanprof_i_thread *self) {
-    return SPANPROF_I_CAST(uint64_t, self->next - self->words) - lane->other_words;
+    return SPANPROF_I_CAST(uint64_t, self->next - lane->words) - lane->other_words;
 }
 
 /* Where the window's copy goes: in ring mode the slots take turns. 0: nowhere. */
@@ -1739,8 +1776,13 @@ static uint64_t spanprof_i_copy_offset(spanprof_i_lane *lane, uint64_t events) {
 /* Nothing more can be written out. The window keeps what it has; its tail takes the ends of open spans. */
 static void spanprof_i_lane_full(spanprof_i_lane *lane, spanprof_i_thread *self, const char *what, int error) {
     lane->full = 1;
-    self->end = self->words;
+    spanprof_i_set_end(lane, self);
     spanprof_i_tell(lane->session, what, error);
+}
+
+/* Where an open span stands. */
+static uint64_t spanprof_i_open_pos(const spanprof_i_lane *lane, const spanprof_i_open *open) {
+    return open->word ? lane->pos + SPANPROF_I_CAST(uint64_t, open->word - lane->words) : open->pos;
 }
 
 /* Appends the window to the dump and begins it anew; 0 if it could not. The caller has claimed the thread. */
@@ -1748,20 +1790,20 @@ static SPANPROF_I_COLD int spanprof_i_write_out(spanprof_i_thread *self) {
     spanprof_i_lane *lane = self->lane;
     spanprof_dump_block head = *lane->window;
     spanprof_i_buffer buffers[2];
+    spanprof_i_open *open;
     spanprof_i_cold cold;
-    uint64_t offset, events = spanprof_i_window_events(lane, self);
-    uint32_t i;
+    uint64_t offset, still_open = lane->left_open;
     int error;
     if (lane->full) return 0;
     spanprof_i_cold_enter(&cold);
-    offset = spanprof_i_copy_offset(lane, events);
-    head.words = SPANPROF_I_CAST(uint32_t, self->next - self->words);
+    offset = spanprof_i_copy_offset(lane, spanprof_i_window_events(lane, self));
+    head.words = SPANPROF_I_CAST(uint32_t, self->next - lane->words);
     head.state = SPANPROF_BLOCK_DONE;
     head.sum = spanprof_dump_sum(&head, offsetof(spanprof_dump_block, sum));
     buffers[0].data = &head;
     buffers[0].bytes = sizeof head;
-    buffers[1].data = self->words;
-    buffers[1].bytes = head.words * 8u;
+    buffers[1].data = lane->words;
+    buffers[1].bytes = SPANPROF_WINDOW_BYTES - sizeof head; /* whole blocks: one large piece of page cache */
     error = offset ? spanprof_i_write_at(lane->session, buffers, 2, offset) : 0;
     if (!offset || error) {
         if (error) SPANPROF_I_STORE(&lane->session->header->write_error, SPANPROF_I_CAST(uint64_t, error));
@@ -1775,12 +1817,17 @@ static SPANPROF_I_COLD int spanprof_i_write_out(spanprof_i_thread *self) {
         (void)spanprof_i_write_at(lane->session, buffers, 1, 0);
     }
     SPANPROF_I_PUBLISH(&lane->window->state, SPANPROF_I_CAST(uint32_t, SPANPROF_BLOCK_FLUSHED));
-    for (i = 0, events = lane->left_open; i < self->depth; i++) /* spans of this window that are still open */
-        if (self->stack[i].pos - self->pos < SPANPROF_I_WORDS) events++;
-    SPANPROF_I_ADD(&lane->open_before, events);
+    for (open = self->bottom; open < self->top; open++) { /* spans of this window that are still open: from here on by position */
+        if (!open->word) continue;
+        open->pos = spanprof_i_open_pos(lane, open);
+        open->word = SPANPROF_I_NULL;
+        open->address |= 1u;
+        still_open++;
+    }
+    SPANPROF_I_ADD(&lane->open_before, still_open);
     SPANPROF_I_STORE(&lane->events, lane->events + spanprof_i_window_events(lane, self));
     lane->left_open = 0;
-    lane->seq++;
+    SPANPROF_I_STORE(&lane->seq, lane->seq + 1);
     spanprof_i_open_window(lane, self);
     spanprof_i_cold_leave(&cold);
     return 1;
@@ -1788,7 +1835,7 @@ static SPANPROF_I_COLD int spanprof_i_write_out(spanprof_i_thread *self) {
 
 /* Room for a record of count words, and for the zero that ends the window; NULL if there is none. */
 static uint64_t *spanprof_i_room(spanprof_i_thread *self, size_t count) {
-    const size_t used = SPANPROF_I_CAST(size_t, self->next - self->words);
+    const size_t used = SPANPROF_I_CAST(size_t, self->next - self->lane->words);
     if (SPANPROF_I_LIKELY(!self->lane->full && used + count <= SPANPROF_I_ROOM)) return self->next;
     if (!self->lane->full && count <= SPANPROF_I_ROOM && spanprof_i_write_out(self)) return self->next;
     return SPANPROF_I_NULL;
@@ -1797,7 +1844,7 @@ static uint64_t *spanprof_i_room(spanprof_i_thread *self, size_t count) {
 /* Publishes the record whose words after the head stand at self->next already: a reader that sees the head sees it all. */
 static uint64_t spanprof_i_publish(spanprof_i_thread *self, uint64_t head, size_t count, int is_event) {
     uint64_t *word = self->next;
-    const uint64_t pos = self->pos + SPANPROF_I_CAST(uint64_t, word - self->words);
+    const uint64_t pos = self->lane->pos + SPANPROF_I_CAST(uint64_t, word - self->lane->words);
     SPANPROF_I_STORE(word + count, SPANPROF_I_CAST(uint64_t, 0));
     SPANPROF_I_PUBLISH(word, head);
     self->next = word + count;
@@ -1820,7 +1867,7 @@ static void spanprof_i_record_end(spanprof_i_thread *self, uint32_t flags, uint6
     words[0] = pos;
     words[1] = ticks;
     if (spanprof_i_record(self, SPANPROF_RECORD_END, flags, 0, words, 2, 0)) return;
-    if (SPANPROF_I_CAST(size_t, self->next - self->words) + 3 >= SPANPROF_I_WORDS) return;
+    if (SPANPROF_I_CAST(size_t, self->next - self->lane->words) + 3 >= SPANPROF_I_WORDS) return;
     self->next[1] = pos;
     self->next[2] = ticks;
     spanprof_i_publish(self, SPANPROF_RECORD(SPANPROF_RECORD_END, flags, 3, 0), 3, 0);
@@ -1902,7 +1949,6 @@ static spanprof_i_lane *spanprof_i_lane_create(spanprof_i_session *session, span
         return SPANPROF_I_NULL;
     }
     lane->stack[0].address = SPANPROF_I_HIGHEST;
-    lane->capacity = SPANPROF_I_CAST(uint32_t, lane->stack_bytes / sizeof(spanprof_i_open) - 1);
     lane->next = session->lanes;
     session->lanes = lane;
     spanprof_i_open_window(lane, self);
@@ -1912,6 +1958,7 @@ static spanprof_i_lane *spanprof_i_lane_create(spanprof_i_session *session, span
 
 static void spanprof_i_lane_destroy(spanprof_i_lane *lane) {
     spanprof_i_unmap(lane->stack, lane->stack_bytes);
+    spanprof_i_unmap(lane->ended, lane->ended_bytes);
     if (lane->session->is_private) spanprof_i_unmap(lane->window, SPANPROF_WINDOW_BYTES);
     else spanprof_i_unmap_file(lane->window, SPANPROF_WINDOW_BYTES);
     spanprof_i_unmap(lane, lane->lane_bytes);
@@ -1948,18 +1995,16 @@ static void spanprof_i_store_private(spanprof_i_session *session) {
     }
 }
 
-/* Gives a lane back; its window stays as it is for the next thread. Under the lock. */
+/* Gives a lane back; its window stays as it is for the next thread, who finds its place by the first zero word. Under
+ * the lock. */
 static void spanprof_i_detach(spanprof_i_thread *self) {
     spanprof_i_lane *lane = self->lane;
     spanprof_i_session *session = lane->session;
-    uint32_t i;
-    for (i = 0; i < self->depth; i++)
-        if (self->stack[i].pos - self->pos < SPANPROF_I_WORDS) lane->left_open++;
-    /* The window's place in it, for who comes next: found again as the first zero word. */
-    self->generation = 0;
-    self->lane = SPANPROF_I_NULL;
-    self->depth = 0;
-    self->capacity = 0;
+    const spanprof_i_open *open;
+    for (open = self->bottom; open < self->top; open++)
+        if (open->word) lane->left_open++;
+    spanprof_i_reset_thread(self);
+    lane->ended_count = 0;
     lane->next_free = session->free;
     session->free = lane;
     if (--session->refs == 0) {
@@ -1973,14 +2018,11 @@ static size_t spanprof_i_length(uint64_t head) { return head & 1u ? 1u : SPANPRO
 
 /* Resumes a lane that another thread has left. */
 static void spanprof_i_lane_resume(spanprof_i_lane *lane, spanprof_i_thread *self) {
-    uint64_t *word = spanprof_i_first_word(lane->window), now;
-    self->words = word;
+    uint64_t *word = lane->words;
+    const uint64_t now = spanprof_i_now();
     while (*word) word += spanprof_i_length(*word);
     self->next = word;
-    self->end = lane->session->limited || lane->full ? self->words : self->words + SPANPROF_I_ROOM;
-    self->pos = SPANPROF_I_CAST(uint64_t, lane->session->number & 1023u) << (SPANPROF_POS_WORD_BITS + SPANPROF_POS_LANE_BITS) |
-                SPANPROF_I_CAST(uint64_t, lane->id) << SPANPROF_POS_WORD_BITS | (lane->seq * SPANPROF_I_WORDS & ((1ull << SPANPROF_POS_WORD_BITS) - 1));
-    now = spanprof_i_now();
+    spanprof_i_set_end(lane, self);
     if (!spanprof_i_record(self, SPANPROF_RECORD_THREAD, 0, lane->thread, &now, 1, 0)) return;
     self->last = now;
     if (lane->has_step) {
@@ -2003,7 +2045,7 @@ static int spanprof_i_define(uint32_t type, uint64_t argument, const uint64_t *w
     pos = spanprof_i_record_texts(&session->text, type, 0, argument, words, count, texts, text_count, 0);
     if (!pos) return 0;
     if (!keep) return 1;
-    record = session->text.words + (pos - session->text.pos);
+    record = session->text.lane->words + (pos - session->text.lane->pos);
     length = spanprof_i_length(*record);
     if (!spanprof_i_book_last || spanprof_i_book_last->used + length > sizeof spanprof_i_book_last->words / 8) {
         spanprof_i_book *book = SPANPROF_I_CAST(spanprof_i_book *, spanprof_i_pages(sizeof *book));
@@ -2076,7 +2118,11 @@ static SPANPROF_I_COLD int spanprof_i_register(spanprof_site *site) {
         words[1] = 0;
         site->set = spanprof_i_named_numbers(site->fields);
         done = spanprof_i_define(SPANPROF_RECORD_SITE, spanprof_i_sites + 1u, words, 2, texts, 3, 1);
-        if (done) SPANPROF_I_PUBLISH(&site->id, ++spanprof_i_sites);
+        if (done) {
+            if (spanprof_i_sites < SPANPROF_SHORT_SITE_MAX)
+                SPANPROF_I_STORE(&site->word, SPANPROF_I_CAST(uint64_t, spanprof_i_sites + 1u) << SPANPROF_SHORT_SITE_SHIFT | 1u);
+            SPANPROF_I_PUBLISH(&site->id, ++spanprof_i_sites);
+        }
     }
     spanprof_i_unlock(&cold);
     return done;
@@ -2293,7 +2339,7 @@ static spanprof_status spanprof_i_create(spanprof_i_session *session, const span
     int error = spanprof_i_create_file(session);
     spanprof_i_lane *text;
     if (!error) {
-        session->header_bytes = spanprof_i_granularity();
+        session->header_bytes = SPANPROF_WINDOW_BYTES; /* so that copies are aligned: the page cache takes them in one piece */
         session->header = SPANPROF_I_CAST(spanprof_dump_header *, spanprof_i_map_file(session, 0, session->header_bytes, &error));
         if (!session->header && !error) {
             session->is_private = 1;
@@ -2313,8 +2359,7 @@ static spanprof_status spanprof_i_create(spanprof_i_session *session, const span
     text = spanprof_i_lane_create(session, &session->text, 0);
     if (!text) return SPANPROF_ERR_WRITE;
     session->text.lane = text;
-    session->text.stack = text->stack + 1;
-    session->text.end = session->text.words + SPANPROF_I_ROOM;
+    session->text.top = session->text.bottom = text->stack + 1;
     spanprof_i_store_private(session);
     return SPANPROF_OK;
 }
@@ -2374,6 +2419,14 @@ static void spanprof_i_decide(void) {
         SPANPROF_I_PUBLISH(&spanprof_i_on, 0u);
 }
 
+/* Points a thread at its lane's stack, with some spans open on it. */
+static void spanprof_i_use_stack(const spanprof_i_lane *lane, spanprof_i_thread *self, size_t depth) {
+    const size_t room = lane->stack_bytes / sizeof(spanprof_i_open) - 1;
+    self->bottom = lane->stack + 1;
+    self->top = self->bottom + depth;
+    self->limit = self->bottom + (room < SPANPROF_MAX_DEPTH ? room : SPANPROF_MAX_DEPTH);
+}
+
 /* Gives the thread a lane of the current session. Under the lock; 0 if there is none. */
 static int spanprof_i_attach(spanprof_i_thread *self) {
     spanprof_i_session *session = spanprof_i_current;
@@ -2383,21 +2436,18 @@ static int spanprof_i_attach(spanprof_i_thread *self) {
     if (lane) {
         session->free = lane->next_free;
         lane->thread = thread;
+        self->lane = lane;
+        spanprof_i_use_stack(lane, self, 0);
         spanprof_i_lane_resume(lane, self);
     } else {
-        spanprof_i_thread made;
-        memset(&made, 0, sizeof made);
-        lane = spanprof_i_lane_create(session, &made, thread);
+        lane = spanprof_i_lane_create(session, self, thread);
         if (!lane) return 0;
-        *self = made;
     }
     session->threads++;
     session->refs++;
     lane->rounds = 0;
     self->lane = lane;
-    self->depth = 0;
-    self->stack = lane->stack + 1;
-    self->capacity = SPANPROF_I_CAST(uint16_t, lane->capacity < SPANPROF_MAX_DEPTH ? lane->capacity : SPANPROF_MAX_DEPTH);
+    spanprof_i_use_stack(lane, self, 0);
     spanprof_i_watch_thread(self);
     memcpy(name, SPANPROF_I_NAME(), sizeof name);
     if (!name[0]) spanprof_i_system_thread_name(name, sizeof name);
@@ -2433,7 +2483,7 @@ static void spanprof_i_thread_exit(void *value) {
 #endif
     if (!spanprof_i_lock(&cold)) return;
     spanprof_i_detach(self);
-    self->pos = UINT64_MAX; /* this thread records no more */
+    self->ended = 1;
 #if SPANPROF_NO_TLS && !SPANPROF_I_WINDOWS
     pthread_setspecific(spanprof_i_key, NULL);
     free(keyed);
@@ -2445,7 +2495,7 @@ static void spanprof_i_thread_exit(void *value) {
 static void spanprof_i_fork_forget(void) {
     spanprof_i_thread *self = SPANPROF_I_SELF();
     spanprof_i_session *session = spanprof_i_current;
-    memset(self, 0, sizeof *self);
+    spanprof_i_reset_thread(self);
     if (!session) return;
     memcpy(spanprof_i_parent_path, session->path, sizeof spanprof_i_parent_path);
     spanprof_i_session_destroy(session);
@@ -2463,52 +2513,60 @@ static void spanprof_i_drop(spanprof_i_thread *self) {
     if (self->lane) SPANPROF_I_ADD(&self->lane->window->dropped, 1);
     else if ((session = SPANPROF_I_LOAD(&spanprof_i_current)) != SPANPROF_I_NULL) SPANPROF_I_ADD(&session->header->dropped, 1);
 }
+static void spanprof_i_orphan(const spanprof_i_thread *self) {
+    spanprof_i_session *session = self->lane ? self->lane->session : SPANPROF_I_LOAD(&spanprof_i_current);
+    if (session) SPANPROF_I_ADD(&session->header->orphan_ends, 1);
+}
 
 /* A generation of 0 with a lane: a record is being written below us and we are in a signal handler; unless the handler
  * jumped out of it. That shows when the innermost scope lies below this frame: its frame is gone, and the record's too. */
-static int spanprof_i_jumped_out(const spanprof_i_thread *self, uintptr_t frame) {
-    return !*SPANPROF_I_INSIDE() && self->depth && self->stack[self->depth - 1].address < frame;
-}
+static int spanprof_i_jumped_out(const spanprof_i_thread *self, uintptr_t frame) { return !*SPANPROF_I_INSIDE() && self->top[-1].address < frame; }
 static void spanprof_i_repair(spanprof_i_thread *self) {
-    uint64_t *word = self->words;
+    uint64_t *word = self->lane->words;
     const uint64_t now = spanprof_i_now();
     while (*word) word += spanprof_i_length(*word);
     self->next = word;
     if (spanprof_i_record(self, SPANPROF_RECORD_TIME, 0, 0, &now, 1, 0)) self->last = now;
 }
 
+/* Opens the session if this is the first event, and gives the thread a lane of it. Even while paused: pairs need a stack.
+ * The flag as it is then. */
+static uint32_t spanprof_i_join(spanprof_i_thread *self) {
+    spanprof_i_cold cold;
+    uint32_t on;
+    int attached = 1;
+    if (!spanprof_i_lock(&cold)) { spanprof_i_drop(self); return 0; }
+    spanprof_i_decide();
+    on = SPANPROF_I_LOAD(&spanprof_i_on);
+    if (self->lane && self->lane->session != spanprof_i_current) spanprof_i_detach(self);
+    if (on && spanprof_i_current && !self->lane) attached = spanprof_i_attach(self);
+    if (attached && self->lane) self->generation = on & ~1u;
+    spanprof_i_unlock(&cold);
+    if (!attached && !(on & 1u)) spanprof_i_drop(self);
+    return attached ? on : 0;
+}
+
 /* The rest of spanprof_i_claim: everything but the common case. */
 static SPANPROF_I_COLD uint32_t spanprof_i_claim_slow(spanprof_i_thread *self, uint32_t on, uintptr_t frame) {
-    spanprof_i_cold cold;
-    int attached = 1;
     if (on == 0 || (on != 1 && (on & 1u))) return 0; /* off; paused */
-    if (self->pos == UINT64_MAX && !self->lane) { spanprof_i_drop(self); return 0; } /* after its thread's end */
+    if (self->ended) { spanprof_i_drop(self); return 0; }
     if (self->lane && self->generation == 0) {
         if (!spanprof_i_jumped_out(self, frame)) { spanprof_i_drop(self); return 0; }
         spanprof_i_repair(self);
         self->generation = on;
     }
-    if (self->lane && on != 1 && self->lane->session == SPANPROF_I_LOAD(&spanprof_i_current)) {
-        /* The same session in a new cycle. */
-        self->generation = 0;
-        SPANPROF_I_SIGNAL_FENCE();
-        if (self->lane->cycle != SPANPROF_I_LOAD(&self->lane->session->cycle)) {
-            const uint64_t now = spanprof_i_now();
-            self->lane->cycle = SPANPROF_I_LOAD(&self->lane->session->cycle);
-            spanprof_i_record(self, SPANPROF_RECORD_CYCLE, 0, self->lane->cycle, &now, 1, 0);
-        }
-        return on;
+    if (!self->lane || on == 1 || self->lane->session != SPANPROF_I_LOAD(&spanprof_i_current)) {
+        on = spanprof_i_join(self);
+        if (on == 0 || (on & 1u)) return 0;
     }
-    if (!spanprof_i_lock(&cold)) { spanprof_i_drop(self); return 0; }
-    spanprof_i_decide();
-    on = SPANPROF_I_LOAD(&spanprof_i_on);
-    if (self->lane && self->lane->session != spanprof_i_current) spanprof_i_detach(self);
-    if (on && spanprof_i_current && !self->lane && !(on & 1u)) attached = spanprof_i_attach(self);
-    spanprof_i_unlock(&cold);
-    if (!attached) spanprof_i_drop(self);
-    if (!attached || on == 0 || (on & 1u)) return 0;
-    self->generation = on;
-    return spanprof_i_claim_slow(self, on, frame);
+    self->generation = 0;
+    SPANPROF_I_SIGNAL_FENCE();
+    if (self->lane->cycle != SPANPROF_I_LOAD(&self->lane->session->cycle)) {
+        const uint64_t now = spanprof_i_now();
+        self->lane->cycle = SPANPROF_I_LOAD(&self->lane->session->cycle);
+        spanprof_i_record(self, SPANPROF_RECORD_CYCLE, 0, self->lane->cycle, &now, 1, 0);
+    }
+    return on;
 }
 
 /* Takes the thread's state for writing: 0, or the generation to give back to spanprof_i_release. */
@@ -2518,6 +2576,15 @@ static uint32_t spanprof_i_claim(spanprof_i_thread *self, uintptr_t frame) {
     self->generation = 0;
     SPANPROF_I_SIGNAL_FENCE();
     return on;
+}
+/* The same for the ends, which count while recording is paused or over, too: 0 when the thread has no lane, or in a
+ * handler that came in the middle of a record. */
+static uint32_t spanprof_i_claim_end(spanprof_i_thread *self) {
+    const uint32_t generation = self->lane ? self->generation : 0;
+    if (!generation) return 0;
+    self->generation = 0;
+    SPANPROF_I_SIGNAL_FENCE();
+    return generation;
 }
 static void spanprof_i_release(spanprof_i_thread *self, uint32_t generation) {
     SPANPROF_I_SIGNAL_FENCE();
@@ -2536,182 +2603,231 @@ static int spanprof_i_allowed(spanprof_i_thread *self) {
     return 0;
 }
 
+/* Takes an entry out of the stack. */
+static spanprof_i_open spanprof_i_take(spanprof_i_thread *self, spanprof_i_open *at) {
+    const spanprof_i_open open = *at;
+    memmove(at, at + 1, SPANPROF_I_CAST(size_t, self->top - at - 1) * sizeof open);
+    self->top--;
+    return open;
+}
+
+/* Removes the entries whose spans another thread has ended. */
+static void spanprof_i_purge_ended(spanprof_i_thread *self) {
+    spanprof_i_lane *lane = self->lane;
+    spanprof_i_open *open;
+    size_t i;
+    for (open = self->top; lane->ended_count && open-- > self->bottom;) {
+        const uint64_t pos = spanprof_i_open_pos(lane, open);
+        for (i = 0; i < lane->ended_count && lane->ended[i] != pos; i++) {}
+        if (i == lane->ended_count) continue;
+        lane->ended[i] = lane->ended[--lane->ended_count];
+        if (spanprof_i_take(self, open).word) lane->left_open++;
+    }
+    lane->ended_count = 0;
+}
+
 /* Makes room on the stack for one more open span. */
 static int spanprof_i_deepen(spanprof_i_thread *self) {
     spanprof_i_lane *lane = self->lane;
     spanprof_i_cold cold;
     spanprof_i_open *bigger;
-    size_t bytes;
-    if (self->depth < self->capacity) return 1;
-    if (self->capacity >= SPANPROF_MAX_DEPTH) return 0;
-    spanprof_i_cold_enter(&cold);
-    bytes = lane->stack_bytes * 2;
-    bigger = SPANPROF_I_CAST(spanprof_i_open *, spanprof_i_pages(bytes));
-    if (bigger) {
-        memcpy(bigger, lane->stack, lane->stack_bytes);
-        spanprof_i_unmap(lane->stack, lane->stack_bytes);
-        lane->stack = bigger;
-        lane->stack_bytes = bytes;
-        lane->capacity = SPANPROF_I_CAST(uint32_t, bytes / sizeof(spanprof_i_open) - 1);
-        self->stack = bigger + 1;
-        self->capacity = SPANPROF_I_CAST(uint16_t, lane->capacity < SPANPROF_MAX_DEPTH ? lane->capacity : SPANPROF_MAX_DEPTH);
+    const size_t depth = SPANPROF_I_CAST(size_t, self->top - self->bottom);
+    const size_t bytes = lane->stack_bytes * 2;
+    if (self->top < self->limit) return 1;
+    if (!spanprof_i_lock(&cold)) return 0;
+    spanprof_i_purge_ended(self);
+    if (self->top >= self->limit && depth < SPANPROF_MAX_DEPTH) {
+        bigger = SPANPROF_I_CAST(spanprof_i_open *, spanprof_i_pages(bytes));
+        if (bigger) {
+            memcpy(bigger, lane->stack, lane->stack_bytes);
+            spanprof_i_unmap(lane->stack, lane->stack_bytes);
+            lane->stack = bigger;
+            lane->stack_bytes = bytes;
+            spanprof_i_use_stack(lane, self, depth);
+        }
     }
-    spanprof_i_cold_leave(&cold);
-    return bigger != SPANPROF_I_NULL;
+    spanprof_i_unlock(&cold);
+    return self->top < self->limit;
 }
 
 /* Takes an open span off the stack as abandoned: it never gets an end. */
-static void spanprof_i_abandon(spanprof_i_thread *self, uint32_t index, uint64_t now) {
-    const spanprof_i_open open = self->stack[index];
-    memmove(self->stack + index, self->stack + index + 1, (self->depth - index - 1u) * sizeof open);
-    self->depth--;
-    if (!open.pos) return;
-    if (open.pos - self->pos < SPANPROF_I_WORDS) self->lane->left_open++;
-    spanprof_i_record_end(self, 1, open.pos, now);
+static void spanprof_i_abandon(spanprof_i_thread *self, spanprof_i_open *at, uint64_t now) {
+    const uint64_t pos = spanprof_i_open_pos(self->lane, at);
+    if (spanprof_i_take(self, at).word) self->lane->left_open++;
+    if (pos) spanprof_i_record_end(self, 1, pos, now);
 }
 
-/* longjmp leaves spans open whose frames are gone. A scope's variable below the caller's frame, or at the very address
- * of the new one, tells; for pairs the frame and the place of the call that began them. */
-static void spanprof_i_sweep(spanprof_i_thread *self, uintptr_t address, uintptr_t frame, uintptr_t caller) {
-    while (self->depth) {
-        const spanprof_i_open *open = &self->stack[self->depth - 1];
-        if (open->address != SPANPROF_I_HIGHEST ? open->address >= frame && open->address != address
-                                                : !open->frame || open->frame > frame || (open->frame == frame && (!caller || open->caller != caller))) return;
-        spanprof_i_abandon(self, self->depth - 1u, spanprof_i_now());
+/* longjmp leaves spans open whose frames are gone: a scope's variable that lies below the caller's frame, or at the very
+ * address of the new one, tells. The pairs inside such a scope go with it. */
+static void spanprof_i_sweep(spanprof_i_thread *self, uintptr_t address, uintptr_t frame) {
+    for (;;) {
+        spanprof_i_open *open = self->top - 1;
+        while (open >= self->bottom && open->address == SPANPROF_I_HIGHEST && open->is_pair) open--;
+        if (open < self->bottom || open->address == SPANPROF_I_HIGHEST || (open->address >= frame && (open->address & ~SPANPROF_I_CAST(uintptr_t, 1)) != address)) return;
+        while (self->top > open) spanprof_i_abandon(self, self->top - 1, spanprof_i_now());
     }
 }
 
-/* Writes the start of a span and puts it on the stack. name: for a span without a site. The thread is claimed. */
-static spanprof_span spanprof_i_start_span(spanprof_i_thread *self, spanprof_site *site, const char *name, uintptr_t address) {
-    spanprof_span span = { 0u, 0u, 0u };
+/* Writes the start of a span and puts it on the stack; NULL if it was dropped. name: for a span without a site. The
+ * thread is claimed. */
+static spanprof_i_open *spanprof_i_start_span(spanprof_i_thread *self, spanprof_site *site, const char *name, uintptr_t address) {
+    spanprof_i_lane *lane = self->lane;
     const uint64_t last = self->last;
     spanprof_i_open *open;
-    uint64_t now, words[3];
-    int is_long = name != SPANPROF_I_NULL || site->id > SPANPROF_SHORT_SITE_MAX;
+    uint64_t now, pos, words[2];
+    const int is_long = name != SPANPROF_I_NULL || site->id > SPANPROF_SHORT_SITE_MAX;
     if (!spanprof_i_deepen(self) || !spanprof_i_room(self, name ? 4 + spanprof_i_text_length(name) / 8 + 1 : 4) || !spanprof_i_allowed(self)) {
         spanprof_i_drop(self);
-        return span;
+        return SPANPROF_I_NULL;
     }
     now = spanprof_i_now();
     words[0] = now;
     words[1] = 0;
     if (is_long) {
-        span.pos = name ? spanprof_i_record_texts(self, SPANPROF_RECORD_SPAN_DYN, 0, 0, words, 2, &name, 1, 1)
-                        : spanprof_i_record(self, SPANPROF_RECORD_SPAN, 0, site->id, words, 2, 1);
+        pos = name ? spanprof_i_record_texts(self, SPANPROF_RECORD_SPAN_DYN, 0, 0, words, 2, &name, 1, 1) : spanprof_i_record(self, SPANPROF_RECORD_SPAN, 0, site->id, words, 2, 1);
     } else {
         if (now - self->last > SPANPROF_SHORT_START_MAX) {
             spanprof_i_record(self, SPANPROF_RECORD_TIME, 0, 0, words, 1, 0);
             self->last = now;
         }
-        span.pos = spanprof_i_publish(self, (now - self->last) << SPANPROF_SHORT_START_SHIFT | SPANPROF_I_CAST(uint64_t, site->id) << SPANPROF_SHORT_SITE_SHIFT | 1u, 1, 1);
+        pos = spanprof_i_publish(self, (now - self->last) << SPANPROF_SHORT_START_SHIFT | SPANPROF_I_CAST(uint64_t, site->id) << SPANPROF_SHORT_SITE_SHIFT | 1u, 1, 1);
     }
     self->last = now;
-    span.depth = self->depth;
-    open = &self->stack[self->depth];
-    open->pos = span.pos;
-    open->start = is_long ? 0 : now;
+    open = self->top;
+    open->word = lane->words + (pos - lane->pos);
+    open->address = is_long || !SPANPROF_I_LOAD(&spanprof_i_tsc) ? address | 1u : address;
+    open->pos = pos;
     open->ticks = now;
-    open->address = address;
-    open->frame = 0;
-    open->caller = 0;
-    self->depth++;
-    if (now - last > SPANPROF_SHORT_START_MAX) spanprof_i_anchor(self->lane->session, 0);
-    return span;
+    open->is_pair = 0;
+    self->top++;
+    if (now - last > SPANPROF_SHORT_START_MAX) spanprof_i_anchor(lane->session, 0);
+    return open;
 }
 
-/* Begins a span for a scope, a handle or (caller set) a pair. */
-static SPANPROF_I_NOINLINE spanprof_span spanprof_i_open_span(spanprof_site *site, const char *name, uintptr_t address, uintptr_t frame) {
-    spanprof_span span = { 0u, 0u, 0u };
+/* Begins a span for a scope or, with the highest address, a handle. */
+static SPANPROF_I_NOINLINE spanprof_span spanprof_i_open_span(spanprof_site *site, const char *name, uintptr_t address, uintptr_t frame, spanprof_i_scope *scope) {
     spanprof_i_thread *self = SPANPROF_I_SELF();
+    spanprof_span span = { 0u };
     const int error = errno;
     const uint32_t generation = spanprof_i_claim(self, frame);
+    const spanprof_i_open *open = SPANPROF_I_NULL;
     if (generation) {
-        spanprof_i_sweep(self, address, frame, SPANPROF_I_CALLER_NONE);
-        if (name || spanprof_i_known(site)) span = spanprof_i_start_span(self, site, name, address);
+        spanprof_i_sweep(self, address, frame);
+        if (name || spanprof_i_known(site)) open = spanprof_i_start_span(self, site, name, address);
         else spanprof_i_drop(self);
+        if (open) span.pos = open->pos;
+        if (open && scope) {
+            scope->word = open->word;
+            scope->start = open->ticks;
+            scope->bits = *open->word;
+        }
         spanprof_i_release(self, generation);
     }
     errno = error;
     return span;
 }
 
-SPANPROF_I_COLD spanprof_span spanprof_i_enter_slow(spanprof_site *site, uintptr_t address) { return spanprof_i_open_span(site, SPANPROF_I_NULL, address, SPANPROF_I_FRAME()); }
-
-/* Index of an open span on the stack, or -1. */
-static int32_t spanprof_i_find(const spanprof_i_thread *self, spanprof_span span) {
-    int32_t i;
-    if (span.depth < self->depth && self->stack[span.depth].pos == span.pos) return SPANPROF_I_CAST(int32_t, span.depth);
-    for (i = SPANPROF_I_CAST(int32_t, self->depth) - 1; i >= 0 && self->stack[i].pos != span.pos; i--) {}
-    return i;
+SPANPROF_I_COLD spanprof_i_scope spanprof_i_enter_slow(spanprof_site *site, uintptr_t address) {
+    spanprof_i_scope scope = { SPANPROF_I_NULL, 0u, 0u };
+    spanprof_i_open_span(site, SPANPROF_I_NULL, address, SPANPROF_I_FRAME(), &scope);
+    return scope;
 }
 
-/* Ends the span at an index of the stack. */
-static void spanprof_i_finish(spanprof_i_thread *self, uint32_t index, uint64_t now) {
-    const spanprof_i_open open = self->stack[index];
-    const uint64_t ticks = open.start ? open.start : open.ticks;
-    const uint64_t at = open.pos - self->pos;
-    /* A counter that another core reads a little behind must not give a negative duration. */
+/* Ends the span at a place of the stack. A counter that another core reads a little behind must not give a negative
+ * duration. */
+static void spanprof_i_finish(spanprof_i_thread *self, spanprof_i_open *at, uint64_t ticks, uint64_t now) {
+    const uint64_t pos = spanprof_i_open_pos(self->lane, at);
+    const spanprof_i_open open = spanprof_i_take(self, at);
     const uint64_t duration = now > ticks ? now - ticks : 0;
-    memmove(self->stack + index, self->stack + index + 1, (self->depth - index - 1u) * sizeof open);
-    self->depth--;
-    if (!open.pos) return;
-    if (at < SPANPROF_I_WORDS) {
-        uint64_t *word = self->words + at;
-        if (!(*word & 1u)) SPANPROF_I_STORE(word + 2, duration + 1);
-        else if (duration <= SPANPROF_SHORT_DURATION_MAX) SPANPROF_I_STORE(word, *word + ((duration + 1) << SPANPROF_SHORT_DURATION_SHIFT));
-        else spanprof_i_record_end(self, 0, open.pos, ticks + duration);
-    } else {
+    if (!pos) return;
+    if (!open.word) {
         SPANPROF_I_ADD(&self->lane->open_before, UINT64_MAX);
-        spanprof_i_record_end(self, 0, open.pos, ticks + duration);
+        spanprof_i_record_end(self, 0, pos, ticks + duration);
+    } else if (!(*open.word & 1u)) {
+        SPANPROF_I_STORE(open.word + 2, duration + 1);
+    } else if (duration <= SPANPROF_SHORT_DURATION_MAX) {
+        SPANPROF_I_STORE(open.word, *open.word + ((duration + 1) << SPANPROF_SHORT_DURATION_SHIFT));
+    } else {
+        spanprof_i_record_end(self, 0, pos, ticks + duration);
     }
     if (duration > SPANPROF_SHORT_START_MAX) spanprof_i_anchor(self->lane->session, 0);
 }
 
-/* A span that another thread began ends here: its end goes into this thread's lane. */
-static void spanprof_i_finish_foreign(spanprof_i_thread *self, spanprof_span span, uint64_t now) {
-    const uint32_t generation = spanprof_i_claim(self, SPANPROF_I_FRAME());
-    if (!generation) return;
-    if (span.pos >> (SPANPROF_POS_WORD_BITS + SPANPROF_POS_LANE_BITS) == (self->lane->session->number & 1023u)) {
-        spanprof_i_record_end(self, 0, span.pos, now);
-        SPANPROF_I_ADD(&self->lane->session->foreign_ends, 1);
-    }
-    spanprof_i_release(self, generation);
-}
-
-SPANPROF_I_COLD void spanprof_i_leave_slow(spanprof_span span, uint64_t now) {
+/* A scope ends: the scopes inside it that are still open were left by longjmp, the pairs were forgotten. */
+SPANPROF_I_COLD void spanprof_i_leave_slow(const spanprof_i_scope *scope, uint64_t now) {
     spanprof_i_thread *self = SPANPROF_I_SELF();
-    const uint32_t generation = self->generation;
+    const uint32_t generation = spanprof_i_claim_end(self);
     const int error = errno;
-    int32_t index;
-    if (!span.pos) return;
-    if (!self->lane || (span.pos ^ self->pos) >> SPANPROF_POS_WORD_BITS) {
-        if (!self->lane || generation) spanprof_i_finish_foreign(self, span, now);
-        errno = error;
+    spanprof_i_open *open, *inner;
+    if (!generation) {
+        spanprof_i_orphan(self);
         return;
     }
-    if (!generation) { /* in a handler, in the middle of a record */
-        SPANPROF_I_ADD(&self->lane->session->header->orphan_ends, 1);
-        return;
-    }
-    self->generation = 0;
-    SPANPROF_I_SIGNAL_FENCE();
-    index = spanprof_i_find(self, span);
-    if (index >= 0) {
-        /* Scopes inside a scope that ends were left by longjmp. */
-        if (self->stack[index].address != SPANPROF_I_HIGHEST) {
-            uint32_t i = self->depth;
-            while (--i > SPANPROF_I_CAST(uint32_t, index))
-                if (self->stack[i].address != SPANPROF_I_HIGHEST) spanprof_i_abandon(self, i, now);
-        }
-        spanprof_i_finish(self, SPANPROF_I_CAST(uint32_t, index), now);
-    } else {
-        SPANPROF_I_ADD(&self->lane->session->header->orphan_ends, 1);
+    if (!SPANPROF_I_LOAD(&spanprof_i_tsc)) now = spanprof_i_now();
+    for (open = self->top - 1; open >= self->bottom && (open->address & ~SPANPROF_I_CAST(uintptr_t, 1)) != SPANPROF_I_PTR(uintptr_t, scope); open--) {}
+    if (open >= self->bottom) {
+        for (inner = self->top - 1; inner > open; inner--)
+            if (inner->address != SPANPROF_I_HIGHEST || inner->is_pair) spanprof_i_abandon(self, inner, now);
+        spanprof_i_finish(self, open, scope->start, now);
+    } else if (self->lane->session == SPANPROF_I_LOAD(&spanprof_i_current)) {
+        spanprof_i_orphan(self);
     }
     spanprof_i_release(self, generation);
     errno = error;
 }
 
-/* Metadata of an open span; only fields that are set go into the record. */
+/* A span that another thread began ends here: its end goes into this thread's lane, and the other thread is told. */
+static void spanprof_i_finish_foreign(spanprof_i_thread *self, spanprof_span span, uint64_t now) {
+    spanprof_i_lane *lane;
+    spanprof_i_cold cold;
+    const uint32_t generation = spanprof_i_claim(self, SPANPROF_I_FRAME());
+    if (!generation) return;
+    if (span.pos >> (SPANPROF_POS_WORD_BITS + SPANPROF_POS_LANE_BITS) == (self->lane->session->number & 1023u)) {
+        spanprof_i_record_end(self, 0, span.pos, now);
+        SPANPROF_I_ADD(&self->lane->session->foreign_ends, 1);
+        if (spanprof_i_lock(&cold)) {
+            for (lane = self->lane->session->lanes; lane && lane->id != SPANPROF_POS_LANE(span.pos); lane = lane->next) {}
+            if (lane && !lane->ended) {
+                lane->ended_bytes = spanprof_i_page();
+                lane->ended = SPANPROF_I_CAST(uint64_t *, spanprof_i_pages(lane->ended_bytes));
+            }
+            if (lane && lane->ended && (lane->ended_count + 1) * 8 > lane->ended_bytes) {
+                uint64_t *bigger = SPANPROF_I_CAST(uint64_t *, spanprof_i_pages(lane->ended_bytes * 2));
+                if (bigger) {
+                    memcpy(bigger, lane->ended, lane->ended_bytes);
+                    spanprof_i_unmap(lane->ended, lane->ended_bytes);
+                    lane->ended = bigger;
+                    lane->ended_bytes *= 2;
+                }
+            }
+            if (lane && lane->ended && (lane->ended_count + 1) * 8 <= lane->ended_bytes) lane->ended[lane->ended_count++] = span.pos;
+            spanprof_i_unlock(&cold);
+        }
+    }
+    spanprof_i_release(self, generation);
+}
+
+void spanprof_end(spanprof_span span) {
+    spanprof_i_thread *self = SPANPROF_I_SELF();
+    const uint64_t now = span.pos ? spanprof_i_now() : 0;
+    const int error = errno;
+    spanprof_i_open *open;
+    uint32_t generation;
+    if (!span.pos) return;
+    if (!self->lane || (span.pos ^ self->lane->pos) >> SPANPROF_POS_WORD_BITS) {
+        spanprof_i_finish_foreign(self, span, now);
+        errno = error;
+        return;
+    }
+    generation = spanprof_i_claim_end(self);
+    for (open = self->top - 1; generation && open >= self->bottom && spanprof_i_open_pos(self->lane, open) != span.pos; open--) {}
+    if (generation && open >= self->bottom) spanprof_i_finish(self, open, open->ticks, now);
+    else spanprof_i_orphan(self);
+    if (generation) spanprof_i_release(self, generation);
+    errno = error;
+}
+
+/* Metadata of a span; only fields that are set go into the record. */
 static void spanprof_i_put_meta(spanprof_span span, const spanprof_meta *meta, uint32_t set, uint32_t flags) {
     spanprof_i_thread *self = SPANPROF_I_SELF();
     const int error = errno;
@@ -2737,6 +2853,8 @@ static void spanprof_i_put_meta(spanprof_span span, const spanprof_meta *meta, u
     errno = error;
 }
 
+static uint64_t spanprof_i_current_pos(const spanprof_i_thread *self) { return self->lane && self->top > self->bottom ? spanprof_i_open_pos(self->lane, self->top - 1) : 0; }
+
 /* Attribute of the innermost open span; none when there is no span, or one that is not recorded. */
 static void spanprof_i_attr(spanprof_site *key, uint32_t kind, uint64_t value, const char *text) {
     spanprof_i_thread *self = SPANPROF_I_SELF();
@@ -2744,7 +2862,7 @@ static void spanprof_i_attr(spanprof_site *key, uint32_t kind, uint64_t value, c
     const uint32_t generation = spanprof_i_claim(self, SPANPROF_I_FRAME());
     uint64_t words[2];
     if (!generation) return;
-    words[0] = self->depth ? self->stack[self->depth - 1].pos : 0;
+    words[0] = spanprof_i_current_pos(self);
     words[1] = value;
     if (words[0] && spanprof_i_known(key)) {
         if (kind == SPANPROF_VALUE_STR) spanprof_i_record_texts(self, SPANPROF_RECORD_ATTR, kind, key->id, words, 1, &text, 1, 0);
@@ -2772,7 +2890,7 @@ void spanprof_i_event(spanprof_site *site, spanprof_event_kind kind, uint64_t id
     uint32_t count = kind == SPANPROF_EVENT_INSTANT ? 1 : kind >= SPANPROF_EVENT_FLOW_OUT ? 3 : 2;
     if (!generation) return;
     words[1] = kind == SPANPROF_EVENT_COUNTER ? spanprof_i_bits(value) : id;
-    words[2] = self->depth ? self->stack[self->depth - 1].pos : 0;
+    words[2] = spanprof_i_current_pos(self);
     if (spanprof_i_known(site) && spanprof_i_room(self, 4) && spanprof_i_allowed(self)) {
         words[0] = spanprof_i_now();
         spanprof_i_record(self, types[kind], 0, site->id, words, count, 1);
@@ -2783,62 +2901,57 @@ void spanprof_i_event(spanprof_site *site, spanprof_event_kind kind, uint64_t id
     errno = error;
 }
 
-/* Pairs. While recording is paused a placeholder keeps ends and begins together. */
-static SPANPROF_I_NOINLINE void spanprof_i_push_at(spanprof_site *site, const char *name, const spanprof_meta *meta, uintptr_t frame, uintptr_t caller) {
+/* Pairs. While recording is paused, or a span is dropped, a placeholder keeps ends and begins together. */
+static void spanprof_i_push_at(spanprof_site *site, const char *name, const spanprof_meta *meta, uintptr_t frame) {
     spanprof_i_thread *self = SPANPROF_I_SELF();
     const int error = errno;
-    spanprof_span span = { 0u, 0u, 0u };
-    uint32_t generation = spanprof_i_claim(self, frame), on;
-    const uint32_t recording = generation;
-    if (!generation) { /* paused, with a lane: only the stack is kept in step */
-        on = SPANPROF_I_LOAD(&spanprof_i_on);
-        generation = self->generation;
-        if (!self->lane || !generation || on < 2 || !(on & 1u)) { errno = error; return; }
-        self->generation = 0;
-        SPANPROF_I_SIGNAL_FENCE();
-    }
-    if (recording) {
-        spanprof_i_sweep(self, 0, frame, caller);
-        if (name || spanprof_i_known(site)) span = spanprof_i_start_span(self, site, name, SPANPROF_I_HIGHEST);
+    const uint32_t recording = spanprof_i_claim(self, frame);
+    uint32_t generation = recording;
+    spanprof_i_open *open = SPANPROF_I_NULL;
+    spanprof_span span = { 0u };
+    if (!recording) {
+        const uint32_t on = SPANPROF_I_LOAD(&spanprof_i_on);
+        if (on > 1 && (on & 1u) && !self->lane && !self->ended) spanprof_i_join(self);
+        generation = on > 1 && (on & 1u) ? spanprof_i_claim_end(self) : 0;
+    } else {
+        spanprof_i_sweep(self, 0, frame);
+        if (name || spanprof_i_known(site)) open = spanprof_i_start_span(self, site, name, SPANPROF_I_HIGHEST);
         else spanprof_i_drop(self);
     }
-    if (!span.pos && spanprof_i_deepen(self)) {
-        memset(&self->stack[self->depth], 0, sizeof self->stack[0]);
-        self->stack[self->depth++].address = SPANPROF_I_HIGHEST;
-        span.depth = self->depth - 1u;
-        self->stack[span.depth].frame = frame;
-        self->stack[span.depth].caller = caller ? caller : 1;
-    } else if (span.pos) {
-        self->stack[span.depth].frame = frame;
-        self->stack[span.depth].caller = caller ? caller : 1;
+    if (generation) {
+        if (open) {
+            span.pos = open->pos;
+        } else if (spanprof_i_deepen(self)) {
+            open = self->top++;
+            memset(open, 0, sizeof *open);
+            open->address = SPANPROF_I_HIGHEST;
+        }
+        if (open) open->is_pair = 1;
+        spanprof_i_release(self, generation);
     }
-    spanprof_i_release(self, generation);
-    if (span.pos && meta) spanprof_i_put_meta(span, meta, site->set, 0);
+    if (meta) spanprof_i_put_meta(span, meta, site->set, 0);
     errno = error;
 }
-SPANPROF_I_NOINLINE void spanprof_i_push(spanprof_site *site, const spanprof_meta *meta) { spanprof_i_push_at(site, SPANPROF_I_NULL, meta, SPANPROF_I_FRAME(), SPANPROF_I_CALLER()); }
-SPANPROF_I_NOINLINE int spanprof_i_push_dyn(const char *name) {
-    spanprof_i_push_at(SPANPROF_I_NULL, name ? name : "(null)", SPANPROF_I_NULL, SPANPROF_I_FRAME(), SPANPROF_I_CALLER());
+void spanprof_i_push(spanprof_site *site, const spanprof_meta *meta) { spanprof_i_push_at(site, SPANPROF_I_NULL, meta, SPANPROF_I_FRAME()); }
+int spanprof_i_push_dyn(const char *name) {
+    spanprof_i_push_at(SPANPROF_I_NULL, name ? name : "(null)", SPANPROF_I_NULL, SPANPROF_I_FRAME());
     return 1;
 }
 
 int spanprof_i_pop(void) {
     const uint64_t now = spanprof_i_now();
     spanprof_i_thread *self = SPANPROF_I_SELF();
-    const uint32_t generation = self->generation;
     const int error = errno;
-    uint32_t i;
-    if (!self->lane || !generation || self->lane->session != SPANPROF_I_LOAD(&spanprof_i_current)) {
-        spanprof_i_session *session = SPANPROF_I_LOAD(&spanprof_i_current);
-        if (session) SPANPROF_I_ADD(&session->header->orphan_ends, 1);
-        return 0;
+    const uint32_t generation = self->lane && self->lane->session == SPANPROF_I_LOAD(&spanprof_i_current) ? spanprof_i_claim_end(self) : 0;
+    spanprof_i_open *open = self->top - 1;
+    if (generation) {
+        while (open >= self->bottom && !(open->address == SPANPROF_I_HIGHEST && open->is_pair)) open--;
+        if (open >= self->bottom) spanprof_i_finish(self, open, open->ticks, now);
+        else spanprof_i_orphan(self);
+        spanprof_i_release(self, generation);
+    } else {
+        spanprof_i_orphan(self);
     }
-    self->generation = 0;
-    SPANPROF_I_SIGNAL_FENCE();
-    for (i = self->depth; i > 0 && !(self->stack[i - 1].address == SPANPROF_I_HIGHEST && self->stack[i - 1].caller); i--) {}
-    if (i > 0) spanprof_i_finish(self, i - 1, now);
-    else SPANPROF_I_ADD(&self->lane->session->header->orphan_ends, 1);
-    spanprof_i_release(self, generation);
     errno = error;
     return 0;
 }
@@ -2863,32 +2976,30 @@ spanprof_i_step spanprof_i_step_enter(int64_t step) {
 void spanprof_i_step_leave(spanprof_i_step *step) {
     spanprof_i_thread *self = SPANPROF_I_SELF();
     const int error = errno;
-    const uint32_t generation = spanprof_i_claim(self, SPANPROF_I_FRAME());
+    const uint32_t generation = spanprof_i_claim_end(self);
     const uint64_t word = SPANPROF_I_CAST(uint64_t, step->before);
-    if (self->lane) {
-        self->lane->step = step->before;
-        self->lane->has_step = step->had;
-    }
-    if (generation) {
-        spanprof_i_record(self, SPANPROF_RECORD_STEP, step->had ? 1 : 0, 0, &word, 1, 0);
-        spanprof_i_release(self, generation);
-    }
+    if (!generation) return;
+    spanprof_i_record(self, SPANPROF_RECORD_STEP, step->had ? 1 : 0, 0, &word, 1, 0);
+    self->lane->step = step->before;
+    self->lane->has_step = step->had;
+    spanprof_i_release(self, generation);
     errno = error;
 }
 
 /* 10.11 public functions */
 
-spanprof_span spanprof_i_scope(spanprof_site *site, void *address) { return spanprof_i_enter(site, SPANPROF_I_PTR(uintptr_t, address)); }
-void spanprof_i_scope_leave(const spanprof_span *span) { spanprof_i_leave(*span); }
-spanprof_span spanprof_i_scope_meta(spanprof_site *site, const spanprof_meta *meta, void *address) {
-    const spanprof_span span = spanprof_i_open_span(site, SPANPROF_I_NULL, SPANPROF_I_PTR(uintptr_t, address), SPANPROF_I_FRAME());
+spanprof_i_scope spanprof_i_enter_call(spanprof_site *site, void *address) { return spanprof_i_enter(site, SPANPROF_I_PTR(uintptr_t, address), SPANPROF_I_LOAD(&spanprof_i_on)); }
+void spanprof_i_leave_call(const spanprof_i_scope *scope) { spanprof_i_leave(scope); }
+spanprof_i_scope spanprof_i_enter_meta(spanprof_site *site, const spanprof_meta *meta, void *address) {
+    spanprof_i_scope scope = { SPANPROF_I_NULL, 0u, 0u };
+    const spanprof_span span = spanprof_i_open_span(site, SPANPROF_I_NULL, SPANPROF_I_PTR(uintptr_t, address), SPANPROF_I_FRAME(), &scope);
     spanprof_i_put_meta(span, meta, site->set, 0);
-    return span;
+    return scope;
 }
 
 spanprof_span spanprof_begin(spanprof_site *site) {
-    spanprof_span none = { 0u, 0u, 0u };
-    return SPANPROF_I_ON() ? spanprof_i_open_span(site, SPANPROF_I_NULL, SPANPROF_I_HIGHEST, SPANPROF_I_FRAME()) : none;
+    spanprof_span none = { 0u };
+    return SPANPROF_I_ON() ? spanprof_i_open_span(site, SPANPROF_I_NULL, SPANPROF_I_HIGHEST, SPANPROF_I_FRAME(), SPANPROF_I_NULL) : none;
 }
 spanprof_span spanprof_begin_meta(spanprof_site *site, const spanprof_meta *meta) {
     const spanprof_span span = spanprof_begin(site);
@@ -2896,49 +3007,40 @@ spanprof_span spanprof_begin_meta(spanprof_site *site, const spanprof_meta *meta
     return span;
 }
 spanprof_span spanprof_begin_dyn(const char *name) {
-    spanprof_span none = { 0u, 0u, 0u };
-    return SPANPROF_I_ON() ? spanprof_i_open_span(SPANPROF_I_NULL, name ? name : "(null)", SPANPROF_I_HIGHEST, SPANPROF_I_FRAME()) : none;
-}
-void spanprof_end(spanprof_span span) {
-    if (span.pos) spanprof_i_leave(span);
+    spanprof_span none = { 0u };
+    return SPANPROF_I_ON() ? spanprof_i_open_span(SPANPROF_I_NULL, name ? name : "(null)", SPANPROF_I_HIGHEST, SPANPROF_I_FRAME(), SPANPROF_I_NULL) : none;
 }
 void spanprof_set_meta(spanprof_span span, const spanprof_meta *meta) {
     if (meta) spanprof_i_put_meta(span, meta, 0, 0);
 }
 spanprof_span spanprof_current(void) {
-    spanprof_span span = { 0u, 0u, 0u };
-    const spanprof_i_thread *self;
-    if (!SPANPROF_I_ON()) return span;
-    self = SPANPROF_I_SELF();
-    if (self->lane && self->depth) {
-        span.depth = self->depth - 1u;
-        span.pos = self->stack[span.depth].pos;
-    }
+    spanprof_span span = { 0u };
+    if (SPANPROF_I_ON()) span.pos = spanprof_i_current_pos(SPANPROF_I_SELF());
     return span;
 }
 
 /* A hooked span's hooks run even when the span itself is dropped, so that what prepare opened elsewhere is closed. */
-void spanprof_i_scope_hooked(spanprof_hooked *h, spanprof_site *site, const spanprof_hooks *hooks, const spanprof_meta *meta) {
-    const uint32_t on = SPANPROF_I_LOAD(&spanprof_i_on);
+static void spanprof_i_begin_hooked(spanprof_hooked *h, spanprof_site *site, const spanprof_hooks *hooks, const spanprof_meta *meta, uintptr_t address, uintptr_t frame) {
+    spanprof_i_thread *self = SPANPROF_I_SELF();
+    uint32_t generation;
     memset(h, 0, sizeof *h);
-    if (on == 0 || (on != 1 && (on & 1u)) || !hooks) return;
-    if (on == 1) { /* open the session first: the hooks run only while recording */
-        spanprof_i_thread *self = SPANPROF_I_SELF();
-        const uint32_t generation = spanprof_i_claim(self, SPANPROF_I_FRAME());
-        if (!generation) return;
-        spanprof_i_release(self, generation);
-    }
+    if (!hooks || !SPANPROF_I_ON()) return;
+    generation = spanprof_i_claim(self, frame); /* opens the session: hooks run only while recording */
+    if (!generation) return;
+    (void)spanprof_i_known(site);
+    spanprof_i_release(self, generation);
     h->call.name = site->name;
     if (meta) h->call.meta = *meta;
-    (void)spanprof_i_known(site);
     h->call.meta.set |= site->set;
     if (hooks->prepare) h->prepare_error = hooks->prepare(hooks->user, &h->call);
     h->hooks = hooks;
-    h->span = spanprof_i_open_span(site, SPANPROF_I_NULL, SPANPROF_I_PTR(uintptr_t, h), SPANPROF_I_FRAME());
+    h->span = spanprof_i_open_span(site, SPANPROF_I_NULL, address, frame, SPANPROF_I_NULL);
+}
+void spanprof_i_scope_hooked(spanprof_hooked *h, spanprof_site *site, const spanprof_hooks *hooks, const spanprof_meta *meta) {
+    spanprof_i_begin_hooked(h, site, hooks, meta, SPANPROF_I_PTR(uintptr_t, h), SPANPROF_I_FRAME());
 }
 void spanprof_hooked_begin(spanprof_hooked *h, spanprof_site *site, const spanprof_hooks *hooks, const spanprof_meta *meta) {
-    spanprof_i_scope_hooked(h, site, hooks, meta);
-    if (h->span.pos) SPANPROF_I_SELF()->stack[h->span.depth].address = SPANPROF_I_HIGHEST; /* held by a handle, not by a scope */
+    spanprof_i_begin_hooked(h, site, hooks, meta, SPANPROF_I_HIGHEST, SPANPROF_I_FRAME());
 }
 static void spanprof_i_join_error(char *out, size_t bytes, const char *phase, const char *error) {
     if (!error) return;
@@ -2948,8 +3050,11 @@ static void spanprof_i_join_error(char *out, size_t bytes, const char *phase, co
 }
 void spanprof_hooked_end(spanprof_hooked *h) {
     const spanprof_hooks *hooks = h->hooks;
+    spanprof_i_thread *self = SPANPROF_I_SELF();
     const char *errors[3];
     char joined[1024];
+    spanprof_i_open *open;
+    uint32_t generation;
     uint64_t now;
     if (!hooks) return;
     h->hooks = SPANPROF_I_NULL;
@@ -2963,9 +3068,25 @@ void spanprof_hooked_end(spanprof_hooked *h) {
     spanprof_i_join_error(joined, sizeof joined, "complete_timing: ", errors[1]);
     spanprof_i_join_error(joined, sizeof joined, "enrich: ", errors[2]);
     h->call.meta.hook_error = joined[0] ? joined : SPANPROF_I_NULL;
+    if (!h->span.pos) return;
     /* The metadata goes first: the span is still open then, whatever stands between. */
     spanprof_i_put_meta(h->span, &h->call.meta, 0, 1);
-    spanprof_i_leave_slow(h->span, now);
+    generation = self->lane && !((h->span.pos ^ self->lane->pos) >> SPANPROF_POS_WORD_BITS) ? spanprof_i_claim_end(self) : 0;
+    for (open = self->top - 1; generation && open >= self->bottom && spanprof_i_open_pos(self->lane, open) != h->span.pos; open--) {}
+    if (generation && open >= self->bottom) {
+        spanprof_i_open *inner;
+        for (inner = self->top - 1; open->address != SPANPROF_I_HIGHEST && inner > open; inner--)
+            if (inner->address != SPANPROF_I_HIGHEST || inner->is_pair) spanprof_i_abandon(self, inner, now);
+        spanprof_i_finish(self, open, open->ticks, now);
+    } else {
+        spanprof_i_orphan(self);
+    }
+    if (generation) spanprof_i_release(self, generation);
+}
+
+void spanprof_i_dropped(uint64_t events) {
+    spanprof_i_session *session = SPANPROF_I_LOAD(&spanprof_i_current);
+    if (session) SPANPROF_I_ADD(&session->header->dropped, events);
 }
 
 void spanprof_thread_name(const char *name) {
@@ -3007,10 +3128,10 @@ void spanprof_track_name(uint64_t track, const char *process, uint32_t group, co
     spanprof_i_unlock(&cold);
 }
 
-void spanprof_i_on_flush(void (*callback)(void)) { SPANPROF_I_STORE(&spanprof_i_flush_callback, callback); }
-static void spanprof_i_call_flush_callback(void) {
-    void (*const callback)(void) = SPANPROF_I_LOAD(&spanprof_i_flush_callback);
-    if (callback) callback();
+void spanprof_i_on_flush(void (*callback)(int closing)) { SPANPROF_I_STORE(&spanprof_i_flush_callback, callback); }
+static void spanprof_i_call_flush_callback(int closing) {
+    void (*const callback)(int closing) = SPANPROF_I_LOAD(&spanprof_i_flush_callback);
+    if (callback) callback(closing);
 }
 
 int spanprof_recording(void) {
@@ -3066,12 +3187,10 @@ static void spanprof_i_collect(spanprof_i_session *session, spanprof_session_sta
     const spanprof_i_lane *lane;
     memset(out, 0, sizeof *out);
     for (lane = session->lanes; lane; lane = lane->next) {
-        const uint64_t base = SPANPROF_I_CAST(uint64_t, session->number & 1023u) << (SPANPROF_POS_WORD_BITS + SPANPROF_POS_LANE_BITS) |
-                              SPANPROF_I_CAST(uint64_t, lane->id) << SPANPROF_POS_WORD_BITS | (SPANPROF_I_LOAD(&lane->seq) * SPANPROF_I_WORDS & ((1ull << SPANPROF_POS_WORD_BITS) - 1));
         out->recorded += SPANPROF_I_LOAD(&lane->events) - SPANPROF_I_LOAD(&lane->overwritten);
         out->unfinished += SPANPROF_I_LOAD(&lane->open_before);
         out->dropped += SPANPROF_I_LOAD(&lane->window->dropped);
-        spanprof_i_count_window(lane, base, &out->recorded, &out->unfinished);
+        spanprof_i_count_window(lane, spanprof_i_lane_pos(lane), &out->recorded, &out->unfinished);
     }
     out->unfinished -= SPANPROF_I_LOAD(&session->foreign_ends);
     out->dropped += SPANPROF_I_LOAD(&session->header->dropped);
@@ -3096,7 +3215,7 @@ spanprof_status spanprof_stop(void) {
     spanprof_i_cold cold;
     spanprof_i_session *session;
     spanprof_status status = SPANPROF_ERR_STATE;
-    spanprof_i_call_flush_callback();
+    if (SPANPROF_I_LOAD(&spanprof_i_on) > 1) spanprof_i_call_flush_callback(1);
     if (!spanprof_i_lock(&cold)) return SPANPROF_ERR_STATE;
     session = spanprof_i_current;
     if (session) {
@@ -3217,7 +3336,7 @@ static spanprof_status spanprof_i_snapshot(spanprof_i_session *session) {
 spanprof_status spanprof_flush(void) {
     spanprof_i_cold cold;
     spanprof_status status = SPANPROF_ERR_STATE;
-    spanprof_i_call_flush_callback();
+    if (SPANPROF_I_LOAD(&spanprof_i_on) > 1) spanprof_i_call_flush_callback(0);
     if (!spanprof_i_lock(&cold)) return SPANPROF_ERR_STATE;
     spanprof_i_decide();
     if (spanprof_i_current) {
@@ -3238,7 +3357,7 @@ static void spanprof_i_at_end(void) {
     spanprof_i_thread *self;
     spanprof_i_cold cold;
     if (SPANPROF_I_LOAD(&spanprof_i_on) < 2) return;
-    spanprof_i_call_flush_callback();
+    spanprof_i_call_flush_callback(1);
     if (!spanprof_i_lock(&cold)) return;
     if (spanprof_i_current) spanprof_i_close_books(spanprof_i_current, SPANPROF_DUMP_EXITED);
 #if defined(__PIC__) && !defined(__PIE__) && !SPANPROF_I_WINDOWS
