@@ -267,8 +267,10 @@ typedef struct lane_entry {
 /* A stretch of the clock: ns = ns + (ticks - ticks0) * factor / 2^shift. */
 typedef struct clock_part {
     uint64_t ticks, length, ns, factor;
+    uint64_t quick; /* length, or 0 where the shift is not QUICK_SHIFT */
     uint32_t shift;
 } clock_part;
+#define QUICK_SHIFT 52u
 
 typedef struct dump_input {
     const char *path;
@@ -294,7 +296,7 @@ typedef struct dump_input {
     uint64_t end_ticks;  /* last moment known */
     uint32_t process;    /* index */
     uint64_t overwritten, undefined_sites, dropped;
-    uint32_t is_json, has_cycles;
+    uint32_t is_json;
     void **copies; /* blocks that were copied out of a file still being written */
     size_t copy_count, copy_room;
 } dump_input;
@@ -1136,29 +1138,6 @@ static void blocks_find(session *s, dump_input *d, int swap) {
     d->block_count = kept;
 }
 
-/* Checks a block's records and keeps the valid beginning. */
-static void block_check(session *s, dump_input *d, block_entry *b) {
-    const int ends_at_zero = b->head->state != SPANPROF_BLOCK_DONE;
-    const uint64_t *words = b->words;
-    uint32_t i = 0;
-    while (i < b->count) {
-        const uint64_t w = words[i];
-        const char *wrong;
-        if (LIKELY(w & 1)) {
-            i++;
-            continue;
-        }
-        if (w == 0 && ends_at_zero) break;
-        wrong = record_check(words + i, b->count - i);
-        if (wrong) {
-            complain(s, d->path, dump_offset(d, words + i), "%s (type %u), the rest of the block is left out", wrong, (unsigned)SPANPROF_RECORD_TYPE(w));
-            break;
-        }
-        i += (uint32_t)SPANPROF_RECORD_WORDS(w);
-    }
-    b->count = i;
-}
-
 /* Gives each lane its blocks and finds what is missing. */
 static void lanes_build(session *s, dump_input *d) {
     const int ring = (d->head.flags & SPANPROF_DUMP_RING) != 0;
@@ -1321,52 +1300,57 @@ static void track_note(session *s, dump_input *d, const uint64_t *r) {
     t->record = r;
 }
 
-/* Collects what a block's records say to the rest of the dump; the records are checked. */
-static void block_index(session *s, dump_input *d, block_entry *b) {
-    lane_entry *l = &d->lanes[b->lane];
-    const uint64_t *words = b->words;
+/* Takes up what a checked record says to the rest of the dump. `cycle` is that of the lane at this point. */
+static void record_index(session *s, dump_input *d, block_entry *b, const uint64_t *r, uint64_t *cycle) {
     const uint64_t only = s->opt->cycle;
+    const unsigned type = (unsigned)SPANPROF_RECORD_TYPE(*r), at = record_position_word(type);
+    const unsigned time_word = record_forms[type].time_word;
+    const size_t size = (size_t)SPANPROF_RECORD_WORDS(*r);
+    lane_entry *l = &d->lanes[b->lane];
+    if (at && r[at]) ref_note(d, b, r, r[at]);
+    if (time_word && r[time_word] > d->end_ticks) d->end_ticks = r[time_word];
+    switch (type) {
+    case SPANPROF_RECORD_SITE: site_define(s, d, r, size); break;
+    case SPANPROF_RECORD_THREAD_NAME: thread_define(s, d, r, size); break;
+    case SPANPROF_RECORD_TRACK_NAME: track_define(s, d, r, size); break;
+    case SPANPROF_RECORD_MODULE: module_define(s, d, r, size); break;
+    case SPANPROF_RECORD_ASYNC_BEGIN: case SPANPROF_RECORD_ASYNC_END:
+        if (!only || only == *cycle) async_note(s, d, r, type == SPANPROF_RECORD_ASYNC_END);
+        break;
+    case SPANPROF_RECORD_TRACK_SPAN:
+        if (!only || only == *cycle) track_note(s, d, r);
+        break;
+    case SPANPROF_RECORD_CYCLE: *cycle = SPANPROF_RECORD_ARGUMENT(*r); break;
+    case SPANPROF_RECORD_THREAD:
+        thread_get(s, d, SPANPROF_RECORD_ARGUMENT(*r));
+        must_grow(&l->cuts, &l->cut_room, l->cut_count + 1, sizeof *l->cuts);
+        l->cuts[l->cut_count++] = (lane_cut){ b->seq * d->words_in_block + (uint64_t)(r - b->words), r[1] };
+        break;
+    default: break;
+    }
+}
+
+/* Checks a block's records, keeps the valid beginning and collects what they say to the rest of the dump. */
+static void block_index(session *s, dump_input *d, block_entry *b) {
+    const int ends_at_zero = b->head->state != SPANPROF_BLOCK_DONE;
+    const uint64_t *words = b->words;
     uint64_t cycle = b->head->cycle;
     uint32_t i = 0;
     thread_get(s, d, b->head->thread);
-    if (cycle) d->has_cycles = 1;
     while (i < b->count) {
-        const uint64_t *r = words + i;
-        unsigned type, at;
-        size_t size;
-        if (LIKELY(*r & 1)) {
-            i++;
-            continue;
+        const char *wrong;
+        while (b->count - i >= 8 && words[i] & words[i + 1] & words[i + 2] & words[i + 3] & words[i + 4] & words[i + 5] & words[i + 6] & words[i + 7] & 1) i += 8;
+        while (i < b->count && words[i] & 1) i++;
+        if (i == b->count || (words[i] == 0 && ends_at_zero)) break;
+        wrong = record_check(words + i, b->count - i);
+        if (wrong) {
+            complain(s, d->path, dump_offset(d, words + i), "%s (type %u), the rest of the block is left out", wrong, (unsigned)SPANPROF_RECORD_TYPE(words[i]));
+            break;
         }
-        type = (unsigned)SPANPROF_RECORD_TYPE(*r);
-        size = (size_t)SPANPROF_RECORD_WORDS(*r);
-        at = record_position_word(type);
-        if (at && r[at]) ref_note(d, b, r, r[at]);
-        if (record_forms[type].time_word && r[record_forms[type].time_word] > d->end_ticks) d->end_ticks = r[record_forms[type].time_word];
-        switch (type) {
-        case SPANPROF_RECORD_SITE: site_define(s, d, r, size); break;
-        case SPANPROF_RECORD_THREAD_NAME: thread_define(s, d, r, size); break;
-        case SPANPROF_RECORD_TRACK_NAME: track_define(s, d, r, size); break;
-        case SPANPROF_RECORD_MODULE: module_define(s, d, r, size); break;
-        case SPANPROF_RECORD_ASYNC_BEGIN: case SPANPROF_RECORD_ASYNC_END:
-            if (!only || only == cycle) async_note(s, d, r, type == SPANPROF_RECORD_ASYNC_END);
-            break;
-        case SPANPROF_RECORD_TRACK_SPAN:
-            if (!only || only == cycle) track_note(s, d, r);
-            break;
-        case SPANPROF_RECORD_CYCLE:
-            d->has_cycles = 1;
-            cycle = SPANPROF_RECORD_ARGUMENT(*r);
-            break;
-        case SPANPROF_RECORD_THREAD:
-            thread_get(s, d, SPANPROF_RECORD_ARGUMENT(*r));
-            must_grow(&l->cuts, &l->cut_room, l->cut_count + 1, sizeof *l->cuts);
-            l->cuts[l->cut_count++] = (lane_cut){ b->seq * d->words_in_block + i, r[1] };
-            break;
-        default: break;
-        }
-        i += (uint32_t)size;
+        record_index(s, d, b, words + i, &cycle);
+        i += (uint32_t)SPANPROF_RECORD_WORDS(words[i]);
     }
+    b->count = i;
 }
 
 static int ref_order(const void *a, const void *b) {
@@ -1427,7 +1411,6 @@ static void dump_index(session *s, dump_input *d, int swap) {
     size_t i;
     blocks_find(s, d, swap);
     lanes_build(s, d);
-    for (i = 0; i < d->block_count; i++) block_check(s, d, &d->blocks[i]);
     for (i = 0; i < d->block_count; i++) block_index(s, d, &d->blocks[i]);
     for (i = 0; i < d->lane_count; i++) {
         lane_entry *l = &d->lanes[i];
@@ -1478,11 +1461,12 @@ static uint64_t ratio(uint64_t a, uint64_t b, uint32_t shift) {
 
 /* The conversion over `ticks` that last `ns`. */
 static clock_part clock_stretch(uint64_t ticks0, uint64_t ns0, uint64_t ticks, uint64_t ns) {
-    clock_part part = { ticks0, ticks, ns0, 0, 52 };
+    clock_part part = { ticks0, ticks, ns0, 0, 0, QUICK_SHIFT };
     /* The factor stays below 2^63: a tick that lasts longer than 1,024 ns takes fewer binary places. */
     while (part.shift && ns / ticks >> (62 - part.shift)) part.shift--;
     part.factor = ratio(ns, ticks, part.shift);
     if (part.factor == 0) part.factor = 1;
+    part.quick = part.shift == QUICK_SHIFT ? ticks : 0;
     return part;
 }
 
@@ -1587,6 +1571,7 @@ static void clock_build(session *s, dump_input *d) {
     /* The last stretch goes on as long as its products fit. */
     part = &d->clock[d->clock_count - 1];
     part->length = part->factor >> part->shift >= 1 ? TIME_MAX / ((part->factor >> part->shift) + 1) : TIME_MAX;
+    part->quick = part->shift == QUICK_SHIFT ? part->length : 0;
     free(all);
 }
 
@@ -1920,14 +1905,18 @@ NOINLINE static uint64_t walk_ns_move(walk *w, uint64_t ticks) {
 
 ALWAYS_INLINE bool walk_ns_near(const walk *w, uint64_t ticks) { return ticks - w->part.ticks < w->part.length; }
 
-/* For ticks that are near: no product leaves 64 bits. */
-ALWAYS_INLINE uint64_t walk_ns_here(const walk *w, uint64_t ticks) {
+/* Scales ticks within a part's quick length: no result leaves 64 bits. */
+ALWAYS_INLINE uint64_t quick_ns(uint64_t ticks, uint64_t factor) {
 #ifdef __SIZEOF_INT128__
     __extension__ typedef unsigned __int128 wide;
-    return w->part.ns + (uint64_t)(((wide)(ticks - w->part.ticks) * w->part.factor) >> w->part.shift);
+    return (uint64_t)(((wide)ticks * factor) >> QUICK_SHIFT);
 #else
-    return w->part.ns + scaled(ticks - w->part.ticks, w->part.factor, w->part.shift);
+    return scaled(ticks, factor, QUICK_SHIFT);
 #endif
+}
+
+ALWAYS_INLINE uint64_t walk_ns_here(const walk *w, uint64_t ticks) {
+    return w->part.ns + scaled(ticks - w->part.ticks, w->part.factor, w->part.shift);
 }
 
 ALWAYS_INLINE uint64_t walk_start_ns(walk *w, uint64_t ticks) {
@@ -2075,7 +2064,6 @@ NOINLINE static void walk_span(walk *w, const block_entry *b, uint32_t index, ui
         if (v.unfinished) f = &k->none;
         else if (mode == WALK_RANGES) ranges_add(k, f, v.end_ns - v.start_ns);
         else figures_add(f, v.end_ns - v.start_ns);
-        k->spans++;
         k->unfinished += v.unfinished;
         k->crossing += v.crossing;
         if (v.start_ns < k->first_ns) k->first_ns = v.start_ns;
@@ -2134,7 +2122,7 @@ NOINLINE static void walk_record(walk *w, const block_entry *b, uint32_t index, 
     const bool wanted = !w->s->opt->cycle || w->s->opt->cycle == w->cycle;
     slice name;
     size_t at = 24;
-    if (record_forms[type].is_event && wanted) w->worker->events++;
+    if (record_forms[type].is_event && wanted && type != SPANPROF_RECORD_SPAN && type != SPANPROF_RECORD_SPAN_DYN) w->worker->events++;
     switch (type) {
     case SPANPROF_RECORD_TIME: walk_time(w, r[1]); return;
     case SPANPROF_RECORD_SPAN:
@@ -2169,7 +2157,8 @@ NOINLINE static void walk_record(walk *w, const block_entry *b, uint32_t index, 
     }
 }
 
-/* Short spans, which is nearly all there is: one turn of the loop each. Everything else goes to the functions above. */
+/* Short spans, which is nearly all there is: one turn of the loop each. Everything else goes to the functions above. What
+ * the loop needs of the walk is kept in variables, since the compiler can't know that the counting leaves it alone. */
 ALWAYS_INLINE void walk_words(walk *w, const block_entry *b, const walk_mode mode) {
     const uint64_t *words = b->words;
     const uint32_t count = b->count;
@@ -2178,64 +2167,68 @@ ALWAYS_INLINE void walk_words(walk *w, const block_entry *b, const walk_mode mod
     const slice none = { NULL, 0 };
     worker *k = w->worker;
     figures *const *sites = k->sites[w->d - w->s->dumps];
-    uint64_t spans = 0, last_ns = k->last_ns;
+    clock_part part = w->part;
+    open_span *top = &w->open[w->open_count - 1], *deepest = w->open + k->depth_max, *last = w->open + w->open_room - 2;
+    uint64_t ticks = w->ticks, index = w->span_index, last_ns = k->last_ns;
     uint32_t i = 0;
+    k->spans -= mode == WALK_VISIT ? 0 : index;
+    k->events -= mode == WALK_VISIT ? 0 : index;
     while (i < count) {
         const uint64_t word = words[i];
         const uint64_t duration = word >> SPANPROF_SHORT_DURATION_SHIFT;
         const uint32_t site = (uint32_t)(word >> SPANPROF_SHORT_SITE_SHIFT) & SPANPROF_SHORT_SITE_MAX;
-        uint64_t start, end, start_ns, end_ns, elapsed;
-        open_span *top;
+        uint64_t end, start_ns, end_ns;
         figures *f;
-        if (!LIKELY(word & 1)) {
-            walk_record(w, b, i, mode);
-            i += (uint32_t)SPANPROF_RECORD_WORDS(word);
-            continue;
-        }
-        w->ticks = start = w->ticks + (word >> SPANPROF_SHORT_START_SHIFT & SPANPROF_SHORT_START_MAX);
-        if (!LIKELY(plain && duration && !(heads && heads[i]))) {
-            if (!w->s->opt->cycle || w->s->opt->cycle == w->cycle) k->events++;
-            walk_span(w, b, i++, site, none, duration, mode);
-            continue;
-        }
-        end = start + duration - 1;
-        top = &w->open[w->open_count - 1];
-        while (top->end <= start) top--;
-        w->open_count = (size_t)(top - w->open) + 1;
-        if (!LIKELY(end <= top->shown_end && w->open_count + 1 < w->open_room)) {
-            k->events++;
-            walk_span(w, b, i++, site, none, duration, mode);
-            continue;
-        }
+        if (!LIKELY(word & 1)) goto general;
+        ticks += word >> SPANPROF_SHORT_START_SHIFT & SPANPROF_SHORT_START_MAX;
+        if (!LIKELY(plain && duration && !(heads && heads[i]))) goto general;
+        end = ticks + duration - 1;
+        while (top->end <= ticks) top--;
         f = sites[site];
-        if (!LIKELY(f != NULL)) f = site_figures(w, site);
-        start_ns = walk_start_ns(w, start);
-        end_ns = walk_end_ns(w, end);
-        elapsed = end_ns - start_ns;
+        if (!LIKELY(end <= top->shown_end && top < last && f && ticks - part.ticks < part.quick && end - part.ticks < part.quick)) goto general;
+        start_ns = part.ns + quick_ns(ticks - part.ticks, part.factor);
+        end_ns = part.ns + quick_ns(end - part.ticks, part.factor);
         if (mode == WALK_STATS) {
-            figures_add(f, elapsed);
-            top->figures->self -= elapsed;
+            figures_add(f, end_ns - start_ns);
+            top->figures->self -= end_ns - start_ns;
             if (end_ns > last_ns) last_ns = end_ns;
-            if (!LIKELY(w->span_index)) k->first_ns = start_ns < k->first_ns ? start_ns : k->first_ns;
         } else if (f->wanted) {
-            ranges_add(k, f, elapsed);
+            ranges_add(k, f, end_ns - start_ns);
         }
         top++;
         top->end = top->shown_end = end;
         top->end_ns = end_ns;
         top->figures = f;
-        top->start = start;
-        top->index = w->span_index;
+        top->index = index++;
         top->crossing = 0;
-        w->open_count++;
-        if (w->open_count - 1 > k->depth_max) k->depth_max = w->open_count - 1;
-        w->span_index++;
-        spans++;
+        if (top > deepest) deepest = top;
         i++;
+        continue;
+    general:
+        w->open_count = (size_t)(top - w->open) + 1;
+        w->ticks = ticks;
+        w->span_index = index;
+        k->depth_max = (uint64_t)(deepest - w->open);
+        if (word & 1) {
+            walk_span(w, b, i++, site, none, duration, mode);
+        } else {
+            walk_record(w, b, i, mode);
+            i += (uint32_t)SPANPROF_RECORD_WORDS(word);
+        }
+        part = w->part;
+        top = &w->open[w->open_count - 1];
+        deepest = w->open + k->depth_max;
+        last = w->open + w->open_room - 2;
+        ticks = w->ticks;
+        index = w->span_index;
     }
-    k->spans += spans;
-    k->events += spans;
+    w->open_count = (size_t)(top - w->open) + 1;
+    w->ticks = ticks;
+    w->span_index = index;
+    k->depth_max = (uint64_t)(deepest - w->open);
     if (last_ns > k->last_ns) k->last_ns = last_ns;
+    k->spans += mode == WALK_VISIT ? 0 : index;
+    k->events += mode == WALK_VISIT ? 0 : index;
 }
 
 /* Links the records that speak of words of the block to those words. */
