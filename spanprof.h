@@ -3293,16 +3293,39 @@ spanprof_status spanprof_stats(spanprof_session_stats *out) {
     return status;
 }
 
-/* Copies a ring's dump while it is being written. A lane's window goes first, and copies that are newer than it was are
- * left out: what stands in the snapshot has no gap before its end. */
+/* One lane of a ring into the snapshot. The window goes first, then the copies from the newest back: the ring is
+ * overwritten from its oldest end, so the first copy that is not the expected one ends what is whole. */
+static int spanprof_i_snapshot_lane(spanprof_i_session *session, spanprof_i_session *copy, const spanprof_i_lane *lane, char *block) {
+    spanprof_i_buffer buffer;
+    spanprof_dump_block head;
+    uint64_t seq;
+    uint32_t i;
+    int error;
+    buffer.data = block;
+    buffer.bytes = SPANPROF_WINDOW_BYTES;
+    if (session->is_private) memcpy(block, lane->window, SPANPROF_WINDOW_BYTES);
+    else if (!spanprof_i_read_at(session, block, SPANPROF_WINDOW_BYTES, lane->offset)) return EIO;
+    memcpy(&head, block, sizeof head);
+    error = spanprof_i_write_at(copy, &buffer, 1, lane->offset);
+    for (i = 0, seq = head.seq; i < lane->ring_blocks && seq > 0 && !error; i++) {
+        const uint64_t offset = SPANPROF_I_LOAD(&lane->slots[--seq % lane->ring_blocks].offset);
+        if (!offset || !spanprof_i_read_at(session, block, SPANPROF_WINDOW_BYTES, offset)) break;
+        memcpy(&head, block, sizeof head);
+        if (head.seq != seq) break;
+        error = spanprof_i_write_at(copy, &buffer, 1, offset);
+    }
+    return error;
+}
+
+/* Copies a ring's dump while it is being written. */
 static spanprof_status spanprof_i_snapshot(spanprof_i_session *session) {
     spanprof_i_session copy;
     char *block = SPANPROF_I_CAST(char *, spanprof_i_pages(SPANPROF_WINDOW_BYTES));
     const spanprof_i_lane *lane;
+    spanprof_dump_header header;
     spanprof_i_buffer buffer;
     char number[24];
     int error = block ? 0 : ENOMEM;
-    uint32_t i;
     memset(&copy, 0, sizeof copy);
     snprintf(number, sizeof number, ".%llu", SPANPROF_I_CAST(unsigned long long, session->snapshots + 1));
     if (!error && (!spanprof_i_append(copy.path, sizeof copy.path, session->path) || !spanprof_i_append(copy.path, sizeof copy.path, number))) error = ENAMETOOLONG;
@@ -3311,21 +3334,12 @@ static spanprof_status spanprof_i_snapshot(spanprof_i_session *session) {
         spanprof_i_unmap(block, SPANPROF_WINDOW_BYTES);
         return SPANPROF_ERR_OPEN;
     }
-    buffer.data = block;
-    buffer.bytes = SPANPROF_WINDOW_BYTES;
-    for (lane = session->lanes; lane && !error; lane = lane->next) {
-        const uint64_t seq = SPANPROF_I_CAST(const spanprof_dump_block *, lane->window)->seq;
-        memcpy(block, lane->window, SPANPROF_WINDOW_BYTES);
-        error = spanprof_i_write_at(&copy, &buffer, 1, lane->offset);
-        for (i = 0; i < lane->ring_blocks && !error; i++) {
-            spanprof_dump_block head;
-            if (!lane->slots[i].offset || !spanprof_i_read_at(session, block, SPANPROF_WINDOW_BYTES, lane->slots[i].offset)) continue;
-            memcpy(&head, block, sizeof head);
-            if (head.seq < seq) error = spanprof_i_write_at(&copy, &buffer, 1, lane->slots[i].offset);
-        }
-    }
-    memcpy(block, session->header, sizeof *session->header);
-    buffer.bytes = sizeof *session->header;
+    for (lane = session->lanes; lane && !error; lane = lane->next) error = spanprof_i_snapshot_lane(session, &copy, lane, block);
+    header = *session->header;
+    header.flags |= SPANPROF_DUMP_SNAPSHOT;
+    header.sum = spanprof_dump_sum(&header, offsetof(spanprof_dump_header, sum));
+    buffer.data = &header;
+    buffer.bytes = sizeof header;
     if (!error) error = spanprof_i_write_at(&copy, &buffer, 1, 0);
     spanprof_i_close_file(&copy);
     spanprof_i_unmap(block, SPANPROF_WINDOW_BYTES);
