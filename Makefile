@@ -76,9 +76,9 @@ TEST_C = $(patsubst tests/%.c,%,$(wildcard tests/unit_*.c tests/life_*.c))
 TEST_CXX = $(patsubst tests/%.cpp,%,$(wildcard tests/unit_*.cpp tests/life_*.cpp))
 TEST_PROGRAMS = $(TEST_C:%=$(O)/tests/%) $(TEST_CXX:%=$(O)/tests/%)
 TEST_SCRIPTS = $(sort $(wildcard tests/compile_*.sh tests/link_*.sh tests/check_*.sh))
-JGET = $(O)/tests/jget
+TEST_TOOLS = $(O)/tests/jget $(O)/tests/dcount
 
-$(TEST_C:%=$(O)/tests/%) $(JGET): $(O)/tests/%: tests/%.c $(TEST_HEADERS) $(HEADERS) $(O)/commands
+$(TEST_C:%=$(O)/tests/%) $(TEST_TOOLS): $(O)/tests/%: tests/%.c $(TEST_HEADERS) $(HEADERS) $(O)/commands
 	@mkdir -p $(@D)
 	$(C) $< -o $@ $(LINK)
 
@@ -86,7 +86,7 @@ $(TEST_CXX:%=$(O)/tests/%): $(O)/tests/%: tests/%.cpp $(TEST_HEADERS) $(HEADERS)
 	@mkdir -p $(@D)
 	$(CPP) $< -o $@ $(LINK)
 
-test: $(TOOL) $(EXAMPLE_PROGRAMS) $(TEST_PROGRAMS) $(JGET)
+test: $(TOOL) $(EXAMPLE_PROGRAMS) $(TEST_PROGRAMS) $(TEST_TOOLS)
 	@CC='$(CC)' CXX='$(CXX)' CFLAGS='$(CFLAGS) $(SAN_FLAGS)' CXXFLAGS='$(CXXFLAGS) $(SAN_FLAGS)' LDFLAGS='$(LDFLAGS)' SAN='$(SAN)' \
 	sh tests/run.sh $(O) $(TEST_PROGRAMS) $(TEST_SCRIPTS) $(wildcard tests/tool/run.sh)
 
