@@ -1016,12 +1016,16 @@ static inline uint64_t spanprof_dump_sum(const void *data, size_t bytes) {
 #define SPANPROF_I_LANES_MAX ((1u << SPANPROF_POS_LANE_BITS) - 1u)
 #define SPANPROF_I_PATH_MAX 1024
 
+/* A stack address below every variable of the calling functions, whatever the compiler has inlined. */
 #if SPANPROF_I_GNU
-#define SPANPROF_I_FRAME() SPANPROF_I_PTR(uintptr_t, __builtin_frame_address(0))
 #define SPANPROF_I_NOINLINE __attribute__((noinline))
+static SPANPROF_I_NOINLINE uintptr_t spanprof_i_frame(void) {
+    __asm__ volatile("");
+    return SPANPROF_I_PTR(uintptr_t, __builtin_frame_address(0));
+}
 #else
-#define SPANPROF_I_FRAME() SPANPROF_I_CAST(uintptr_t, 0)
 #define SPANPROF_I_NOINLINE
+static uintptr_t spanprof_i_frame(void) { return 0; } /* never taken for left by longjmp */
 #endif
 
 /* 10.2 state */
@@ -1364,6 +1368,11 @@ static const char *spanprof_i_env(const char *name) {
 #else
     return getuid() == geteuid() && getgid() == getegid() ? getenv(name) : SPANPROF_I_NULL;
 #endif
+}
+
+static int spanprof_i_on_signal_stack(void) {
+    stack_t now;
+    return sigaltstack(SPANPROF_I_NULL, &now) == 0 && (now.ss_flags & SS_ONSTACK);
 }
 
 static void spanprof_i_say(const char *text) {
@@ -2519,8 +2528,12 @@ static void spanprof_i_orphan(const spanprof_i_thread *self) {
 }
 
 /* A generation of 0 with a lane: a record is being written below us and we are in a signal handler; unless the handler
- * jumped out of it. That shows when the innermost scope lies below this frame: its frame is gone, and the record's too. */
-static int spanprof_i_jumped_out(const spanprof_i_thread *self, uintptr_t frame) { return !*SPANPROF_I_INSIDE() && self->top[-1].address < frame; }
+ * jumped out of it. That shows when the innermost scope lies below this frame, on the same stack: its frame is gone, and
+ * the record's too. */
+static int spanprof_i_jumped_out(const spanprof_i_thread *self, uintptr_t frame) {
+    const uintptr_t innermost = self->top[-1].address;
+    return !*SPANPROF_I_INSIDE() && innermost < frame && frame - innermost < (1u << 20) && !spanprof_i_on_signal_stack();
+}
 static void spanprof_i_repair(spanprof_i_thread *self) {
     uint64_t *word = self->lane->words;
     const uint64_t now = spanprof_i_now();
@@ -2729,7 +2742,7 @@ static SPANPROF_I_NOINLINE spanprof_span spanprof_i_open_span(spanprof_site *sit
 
 SPANPROF_I_COLD spanprof_i_scope spanprof_i_enter_slow(spanprof_site *site, uintptr_t address) {
     spanprof_i_scope scope = { SPANPROF_I_NULL, 0u, 0u };
-    spanprof_i_open_span(site, SPANPROF_I_NULL, address, SPANPROF_I_FRAME(), &scope);
+    spanprof_i_open_span(site, SPANPROF_I_NULL, address, spanprof_i_frame(), &scope);
     return scope;
 }
 
@@ -2769,7 +2782,7 @@ SPANPROF_I_COLD void spanprof_i_leave_slow(const spanprof_i_scope *scope, uint64
         for (inner = self->top - 1; inner > open; inner--)
             if (inner->address != SPANPROF_I_HIGHEST || inner->is_pair) spanprof_i_abandon(self, inner, now);
         spanprof_i_finish(self, open, scope->start, now);
-    } else if (self->lane->session == SPANPROF_I_LOAD(&spanprof_i_current)) {
+    } else if (scope->start >= self->lane->session->header->first.ticks) { /* not of a session before, or of a parent process */
         spanprof_i_orphan(self);
     }
     spanprof_i_release(self, generation);
@@ -2780,7 +2793,7 @@ SPANPROF_I_COLD void spanprof_i_leave_slow(const spanprof_i_scope *scope, uint64
 static void spanprof_i_finish_foreign(spanprof_i_thread *self, spanprof_span span, uint64_t now) {
     spanprof_i_lane *lane;
     spanprof_i_cold cold;
-    const uint32_t generation = spanprof_i_claim(self, SPANPROF_I_FRAME());
+    const uint32_t generation = spanprof_i_claim(self, spanprof_i_frame());
     if (!generation) return;
     if (span.pos >> (SPANPROF_POS_WORD_BITS + SPANPROF_POS_LANE_BITS) == (self->lane->session->number & 1023u)) {
         spanprof_i_record_end(self, 0, span.pos, now);
@@ -2835,7 +2848,7 @@ static void spanprof_i_put_meta(spanprof_span span, const spanprof_meta *meta, u
     uint64_t words[1 + SPANPROF_META_COUNT];
     uint32_t count = 1, text_count = 0, mask = 0, generation;
     if (!span.pos) return;
-    generation = spanprof_i_claim(self, SPANPROF_I_FRAME());
+    generation = spanprof_i_claim(self, spanprof_i_frame());
     if (!generation) return;
     words[0] = span.pos;
     set |= meta->set;
@@ -2859,7 +2872,7 @@ static uint64_t spanprof_i_current_pos(const spanprof_i_thread *self) { return s
 static void spanprof_i_attr(spanprof_site *key, uint32_t kind, uint64_t value, const char *text) {
     spanprof_i_thread *self = SPANPROF_I_SELF();
     const int error = errno;
-    const uint32_t generation = spanprof_i_claim(self, SPANPROF_I_FRAME());
+    const uint32_t generation = spanprof_i_claim(self, spanprof_i_frame());
     uint64_t words[2];
     if (!generation) return;
     words[0] = spanprof_i_current_pos(self);
@@ -2885,7 +2898,7 @@ void spanprof_i_event(spanprof_site *site, spanprof_event_kind kind, uint64_t id
     static const uint32_t types[] = { SPANPROF_RECORD_INSTANT, SPANPROF_RECORD_COUNTER, SPANPROF_RECORD_ASYNC_BEGIN, SPANPROF_RECORD_ASYNC_END, SPANPROF_RECORD_FLOW_OUT, SPANPROF_RECORD_FLOW_IN };
     spanprof_i_thread *self = SPANPROF_I_SELF();
     const int error = errno;
-    const uint32_t generation = spanprof_i_claim(self, SPANPROF_I_FRAME());
+    const uint32_t generation = spanprof_i_claim(self, spanprof_i_frame());
     uint64_t words[3];
     uint32_t count = kind == SPANPROF_EVENT_INSTANT ? 1 : kind >= SPANPROF_EVENT_FLOW_OUT ? 3 : 2;
     if (!generation) return;
@@ -2932,9 +2945,9 @@ static void spanprof_i_push_at(spanprof_site *site, const char *name, const span
     if (meta) spanprof_i_put_meta(span, meta, site->set, 0);
     errno = error;
 }
-void spanprof_i_push(spanprof_site *site, const spanprof_meta *meta) { spanprof_i_push_at(site, SPANPROF_I_NULL, meta, SPANPROF_I_FRAME()); }
+void spanprof_i_push(spanprof_site *site, const spanprof_meta *meta) { spanprof_i_push_at(site, SPANPROF_I_NULL, meta, spanprof_i_frame()); }
 int spanprof_i_push_dyn(const char *name) {
-    spanprof_i_push_at(SPANPROF_I_NULL, name ? name : "(null)", SPANPROF_I_NULL, SPANPROF_I_FRAME());
+    spanprof_i_push_at(SPANPROF_I_NULL, name ? name : "(null)", SPANPROF_I_NULL, spanprof_i_frame());
     return 1;
 }
 
@@ -2959,7 +2972,7 @@ int spanprof_i_pop(void) {
 spanprof_i_step spanprof_i_step_enter(int64_t step) {
     spanprof_i_thread *self = SPANPROF_I_SELF();
     const int error = errno;
-    const uint32_t generation = spanprof_i_claim(self, SPANPROF_I_FRAME());
+    const uint32_t generation = spanprof_i_claim(self, spanprof_i_frame());
     spanprof_i_step out = { 0, 0u, 0u };
     const uint64_t word = SPANPROF_I_CAST(uint64_t, step);
     if (!generation) return out;
@@ -2992,14 +3005,14 @@ spanprof_i_scope spanprof_i_enter_call(spanprof_site *site, void *address) { ret
 void spanprof_i_leave_call(const spanprof_i_scope *scope) { spanprof_i_leave(scope); }
 spanprof_i_scope spanprof_i_enter_meta(spanprof_site *site, const spanprof_meta *meta, void *address) {
     spanprof_i_scope scope = { SPANPROF_I_NULL, 0u, 0u };
-    const spanprof_span span = spanprof_i_open_span(site, SPANPROF_I_NULL, SPANPROF_I_PTR(uintptr_t, address), SPANPROF_I_FRAME(), &scope);
+    const spanprof_span span = spanprof_i_open_span(site, SPANPROF_I_NULL, SPANPROF_I_PTR(uintptr_t, address), spanprof_i_frame(), &scope);
     spanprof_i_put_meta(span, meta, site->set, 0);
     return scope;
 }
 
 spanprof_span spanprof_begin(spanprof_site *site) {
     spanprof_span none = { 0u };
-    return SPANPROF_I_ON() ? spanprof_i_open_span(site, SPANPROF_I_NULL, SPANPROF_I_HIGHEST, SPANPROF_I_FRAME(), SPANPROF_I_NULL) : none;
+    return SPANPROF_I_ON() ? spanprof_i_open_span(site, SPANPROF_I_NULL, SPANPROF_I_HIGHEST, spanprof_i_frame(), SPANPROF_I_NULL) : none;
 }
 spanprof_span spanprof_begin_meta(spanprof_site *site, const spanprof_meta *meta) {
     const spanprof_span span = spanprof_begin(site);
@@ -3008,7 +3021,7 @@ spanprof_span spanprof_begin_meta(spanprof_site *site, const spanprof_meta *meta
 }
 spanprof_span spanprof_begin_dyn(const char *name) {
     spanprof_span none = { 0u };
-    return SPANPROF_I_ON() ? spanprof_i_open_span(SPANPROF_I_NULL, name ? name : "(null)", SPANPROF_I_HIGHEST, SPANPROF_I_FRAME(), SPANPROF_I_NULL) : none;
+    return SPANPROF_I_ON() ? spanprof_i_open_span(SPANPROF_I_NULL, name ? name : "(null)", SPANPROF_I_HIGHEST, spanprof_i_frame(), SPANPROF_I_NULL) : none;
 }
 void spanprof_set_meta(spanprof_span span, const spanprof_meta *meta) {
     if (meta) spanprof_i_put_meta(span, meta, 0, 0);
@@ -3037,10 +3050,10 @@ static void spanprof_i_begin_hooked(spanprof_hooked *h, spanprof_site *site, con
     h->span = spanprof_i_open_span(site, SPANPROF_I_NULL, address, frame, SPANPROF_I_NULL);
 }
 void spanprof_i_scope_hooked(spanprof_hooked *h, spanprof_site *site, const spanprof_hooks *hooks, const spanprof_meta *meta) {
-    spanprof_i_begin_hooked(h, site, hooks, meta, SPANPROF_I_PTR(uintptr_t, h), SPANPROF_I_FRAME());
+    spanprof_i_begin_hooked(h, site, hooks, meta, SPANPROF_I_PTR(uintptr_t, h), spanprof_i_frame());
 }
 void spanprof_hooked_begin(spanprof_hooked *h, spanprof_site *site, const spanprof_hooks *hooks, const spanprof_meta *meta) {
-    spanprof_i_begin_hooked(h, site, hooks, meta, SPANPROF_I_HIGHEST, SPANPROF_I_FRAME());
+    spanprof_i_begin_hooked(h, site, hooks, meta, SPANPROF_I_HIGHEST, spanprof_i_frame());
 }
 static void spanprof_i_join_error(char *out, size_t bytes, const char *phase, const char *error) {
     if (!error) return;
@@ -3102,7 +3115,7 @@ void spanprof_thread_name(const char *name) {
 void spanprof_track_span(spanprof_site *site, uint64_t track, uint64_t start_ns, uint64_t duration_ns, int64_t queue_ns, spanprof_span host) {
     spanprof_i_thread *self = SPANPROF_I_SELF();
     const int error = errno;
-    const uint32_t generation = SPANPROF_I_ON() ? spanprof_i_claim(self, SPANPROF_I_FRAME()) : 0;
+    const uint32_t generation = SPANPROF_I_ON() ? spanprof_i_claim(self, spanprof_i_frame()) : 0;
     uint64_t words[5];
     if (!generation) return;
     words[0] = host.pos;
