@@ -42,6 +42,7 @@
 #ifdef _WIN32
 #include <io.h>
 #else
+#include <dirent.h>
 #include <sys/mman.h>
 #include <sys/wait.h>
 #endif
@@ -183,7 +184,7 @@ typedef struct row_table {
 
 typedef struct site_entry {
     uint32_t name, file, function; /* numbers of names; name 0: not defined */
-    uint32_t row;                  /* 1 + row of its plain spans */
+    uint32_t row, category;        /* 1 + row of its spans and its category, where they come from JSON */
     uint64_t line, address;
     slice head; /* begin of the event of a plain span */
 } site_entry;
@@ -272,6 +273,8 @@ typedef struct clock_part {
 } clock_part;
 #define QUICK_SHIFT 52u
 
+typedef struct foreign_load foreign_load;
+
 typedef struct dump_input {
     const char *path;
     unsigned char *data;
@@ -297,6 +300,8 @@ typedef struct dump_input {
     uint32_t process;    /* index */
     uint64_t overwritten, undefined_sites, dropped;
     uint32_t is_json;
+    foreign_load *foreign; /* where it comes from JSON */
+    const void *foreign_pid;
     void **copies; /* blocks that were copied out of a file still being written */
     size_t copy_count, copy_room;
 } dump_input;
@@ -314,7 +319,7 @@ typedef struct process_entry {
 
 typedef struct async_event {
     uint64_t ns, id;
-    uint32_t name, process, is_end;
+    uint32_t name, process, is_end, is_named;
 } async_event;
 
 typedef struct track_event {
@@ -617,6 +622,20 @@ static void text_csv(textbuf *t, slice s) {
     text_byte(t, '"');
 }
 
+/* Notes a damaged place for the outputs. */
+static void damage_note(session *s, uint64_t offset, const char *what) {
+    pthread_mutex_lock(&s->lock);
+    s->damaged = 1;
+    if (s->issue_count < ISSUES_KEPT) {
+        issue_entry *i = &s->issues[s->issue_count];
+        i->index = UINT64_MAX;
+        if (offset == NO_OFFSET) snprintf(i->message, sizeof i->message, "damaged input: %.120s", what);
+        else snprintf(i->message, sizeof i->message, "damaged input: byte %" PRIu64 ": %.100s", offset, what);
+    }
+    s->issue_count++;
+    pthread_mutex_unlock(&s->lock);
+}
+
 /* A damaged place in an input. The first ones are shown, all are counted. */
 PRINTF_LIKE(4, 5) static void complain(session *s, const char *path, uint64_t offset, const char *format, ...) {
     char line[sizeof s->issues[0].message];
@@ -626,17 +645,8 @@ PRINTF_LIKE(4, 5) static void complain(session *s, const char *path, uint64_t of
     n = vsnprintf(line, sizeof line, format, arguments);
     va_end(arguments);
     if (n < 0) line[0] = '\0';
-    pthread_mutex_lock(&s->lock);
-    s->damaged = 1;
     if (s->complaint_count++ < COMPLAINTS_SHOWN) diag(path, offset, "%s", line);
-    if (s->issue_count < ISSUES_KEPT) {
-        issue_entry *i = &s->issues[s->issue_count];
-        i->index = UINT64_MAX;
-        if (offset == NO_OFFSET) snprintf(i->message, sizeof i->message, "damaged input: %.120s", line);
-        else snprintf(i->message, sizeof i->message, "damaged input: byte %" PRIu64 ": %.100s", offset, line);
-    }
-    s->issue_count++;
-    pthread_mutex_unlock(&s->lock);
+    damage_note(s, offset, line);
 }
 
 /* Order of issues: by event, those of no event first. */
@@ -1283,6 +1293,7 @@ static void async_note(session *s, dump_input *d, const uint64_t *r, uint32_t is
     a->name = (uint32_t)SPANPROF_RECORD_ARGUMENT(r[0]); /* site until all names are known */
     a->process = (uint32_t)(d - s->dumps);
     a->is_end = is_end;
+    a->is_named = 0;
 }
 
 static void track_note(session *s, dump_input *d, const uint64_t *r) {
@@ -1575,6 +1586,1985 @@ static void clock_build(session *s, dump_input *d) {
     free(all);
 }
 
+/* ==== inflate ====================================================================================================== */
+
+/* gzip files (RFC 1951, RFC 1952), pulled piece by piece.
+ *
+ * gz_open(z, read, user), then gz_read until it returns 0; z->error is then NULL or says what is wrong, z->error_offset at
+ * which byte of the compressed file. What was decoded before the error is handed out first.
+ */
+
+enum {
+    GZ_IN = 65536,
+    GZ_HISTORY = 32768,     /* how far back a match may reach */
+    GZ_OUT = 131072,        /* history and what is being decoded; sliding it costs one copy of a history per 96 KiB */
+    GZ_MATCH = 258,
+    GZ_LITERAL_BITS = 10,   /* codes up to this length take one look-up, longer ones are counted through */
+    GZ_DISTANCE_BITS = 8,
+    GZ_LONGEST = 15
+};
+
+typedef struct {
+    uint16_t count[GZ_LONGEST + 1];      /* codes of each length */
+    uint16_t symbol[288];                /* symbols in the order of their codes */
+    uint16_t quick[1 << GZ_LITERAL_BITS]; /* by the next bits: symbol << 4 | length; 0 is a longer code or none */
+} gz_code;
+
+enum gz_state { GZ_HEADER, GZ_BLOCK, GZ_STORED, GZ_CODED, GZ_TRAILER, GZ_END };
+
+/* Up to n bytes of the compressed file; 0 is its end. */
+typedef size_t (*gz_source)(void *user, unsigned char *buf, size_t n);
+
+typedef struct {
+    gz_source read;
+    void *user;
+    uint64_t bits;            /* the next bits, lowest first. Above bit_count they may hold bits of bytes still to come,
+                                 which or-ing those bytes in again leaves as they are */
+    int bit_count;
+    const unsigned char *in, *in_end;
+    uint64_t in_base;         /* offset of in_buf[0] in the file */
+    enum gz_state state;
+    bool last_block, in_eof;
+    uint32_t stored_left;
+    size_t taken, made;       /* out[taken .. made) waits for gz_read */
+    size_t member_start;      /* out[member_start]: the first byte that this member's matches may reach */
+    uint32_t crc, length;
+    unsigned members;
+    const char *error;
+    uint64_t error_offset;
+    gz_code literals, distances;
+    uint32_t crc_table[8][256];
+    unsigned char in_buf[GZ_IN + 8];
+    unsigned char out[GZ_OUT + GZ_MATCH + 16];
+} gz;
+
+static bool gz_fail(gz *z, const char *what) {
+    if (!z->error) {
+        z->error = what;
+        z->error_offset = z->in_base + (uint64_t)(z->in - z->in_buf) - (uint64_t)(z->bit_count > 0 ? z->bit_count / 8 : 0);
+    }
+    z->state = GZ_END;
+    return false;
+}
+
+/* Eight tables: a CRC over eight bytes at a time needs one look-up a byte but no chain from byte to byte. */
+static void gz_crc_tables(gz *z) {
+    for (uint32_t i = 0; i < 256; i++) {
+        uint32_t c = i;
+        for (int k = 0; k < 8; k++) c = c & 1 ? 0xedb88320u ^ (c >> 1) : c >> 1;
+        z->crc_table[0][i] = c;
+    }
+    for (uint32_t i = 0; i < 256; i++)
+        for (int t = 1; t < 8; t++)
+            z->crc_table[t][i] = z->crc_table[0][z->crc_table[t - 1][i] & 255] ^ (z->crc_table[t - 1][i] >> 8);
+}
+
+static void gz_crc(gz *z, const unsigned char *p, size_t n) {
+    uint32_t c = ~z->crc;
+    z->length += (uint32_t)n; /* ISIZE is the length modulo 2^32 */
+    for (; n >= 8; n -= 8, p += 8) {
+        const uint32_t a = c ^ ((uint32_t)p[0] | (uint32_t)p[1] << 8 | (uint32_t)p[2] << 16 | (uint32_t)p[3] << 24);
+        c = z->crc_table[7][a & 255] ^ z->crc_table[6][a >> 8 & 255] ^ z->crc_table[5][a >> 16 & 255] ^
+            z->crc_table[4][a >> 24] ^ z->crc_table[3][p[4]] ^ z->crc_table[2][p[5]] ^ z->crc_table[1][p[6]] ^
+            z->crc_table[0][p[7]];
+    }
+    for (; n; n--, p++) c = z->crc_table[0][(c ^ *p) & 255] ^ (c >> 8);
+    z->crc = ~c;
+}
+
+static bool gz_more_input(gz *z) {
+    size_t n;
+    if (z->in_eof) return false;
+    z->in_base += (uint64_t)(z->in_end - z->in_buf);
+    n = z->read(z->user, z->in_buf, GZ_IN);
+    z->in = z->in_buf;
+    z->in_end = z->in_buf + n;
+    if (n == 0) z->in_eof = true;
+    return n != 0;
+}
+
+/* At least 56 bits, unless the file ends. */
+static inline void gz_refill(gz *z) {
+    if (z->in_end - z->in >= 8) {
+        uint64_t next;
+        memcpy(&next, z->in, 8);
+#if defined(__BYTE_ORDER__) && __BYTE_ORDER__ == __ORDER_BIG_ENDIAN__
+        next = __builtin_bswap64(next);
+#endif
+        z->bits |= next << z->bit_count;
+        z->in += (63 - z->bit_count) >> 3;
+        z->bit_count |= 56;
+        return;
+    }
+    while (z->bit_count <= 55) {
+        if (z->in == z->in_end && !gz_more_input(z)) return;
+        z->bits |= (uint64_t)*z->in++ << z->bit_count;
+        z->bit_count += 8;
+    }
+}
+
+static inline void gz_drop(gz *z, int n) {
+    z->bits >>= n;
+    z->bit_count -= n;
+}
+
+/* n <= 32 bits; false when the file ends inside them. */
+static bool gz_bits(gz *z, int n, uint32_t *value) {
+    if (z->bit_count < n) gz_refill(z);
+    if (z->bit_count < n) return gz_fail(z, "the compressed data ends here (truncated)");
+    *value = (uint32_t)(z->bits & ((UINT64_C(1) << n) - 1));
+    gz_drop(z, n);
+    return true;
+}
+
+/* Builds a code from the lengths of its n symbols. Only a code of a single symbol may leave bits without a meaning. */
+static bool gz_build(gz_code *h, const uint8_t *length, unsigned n, unsigned quick_bits) {
+    uint16_t at[GZ_LONGEST + 2], code[GZ_LONGEST + 2];
+    int left = 1;
+    memset(h->count, 0, sizeof h->count);
+    memset(h->quick, 0, sizeof h->quick[0] << quick_bits);
+    for (unsigned i = 0; i < n; i++) h->count[length[i]]++;
+    h->count[0] = 0;
+    at[1] = code[1] = 0;
+    for (unsigned i = 1; i <= GZ_LONGEST; i++) {
+        left = left * 2 - h->count[i];
+        if (left < 0) return false;
+        at[i + 1] = (uint16_t)(at[i] + h->count[i]);
+        code[i + 1] = (uint16_t)((code[i] + h->count[i]) << 1);
+    }
+    if (left > 0 && !(at[GZ_LONGEST + 1] == 0 || (at[GZ_LONGEST + 1] == 1 && h->count[1] == 1))) return false;
+    for (unsigned i = 0; i < n; i++) {
+        unsigned reversed = 0;
+        const unsigned bits = length[i];
+        if (!bits) continue;
+        h->symbol[at[bits]++] = (uint16_t)i;
+        for (unsigned k = 0, c = code[bits]++; k < bits; k++, c >>= 1) reversed = reversed << 1 | (c & 1);
+        if (bits <= quick_bits)
+            for (; reversed < 1u << quick_bits; reversed += 1u << bits) h->quick[reversed] = (uint16_t)(i << 4 | bits);
+    }
+    return true;
+}
+
+/* A code longer than the table: its bits are compared with the first code of each length. 0 when there is none. */
+static unsigned gz_long_code(const gz_code *h, uint64_t bits) {
+    unsigned code = 0, first = 0, index = 0;
+    for (unsigned n = 1; n <= GZ_LONGEST; n++) {
+        code |= (unsigned)(bits & 1);
+        bits >>= 1;
+        if (code < first + h->count[n]) return (unsigned)h->symbol[index + code - first] << 4 | n;
+        index += h->count[n];
+        first = (first + h->count[n]) << 1;
+        code <<= 1;
+    }
+    return 0;
+}
+
+static bool gz_fixed_codes(gz *z) {
+    uint8_t length[288];
+    for (unsigned i = 0; i < 288; i++) length[i] = i < 144 ? 8 : i < 256 ? 9 : i < 280 ? 7 : 8;
+    if (!gz_build(&z->literals, length, 288, GZ_LITERAL_BITS)) return false;
+    memset(length, 5, 32);
+    return gz_build(&z->distances, length, 32, GZ_DISTANCE_BITS);
+}
+
+static bool gz_dynamic_codes(gz *z) {
+    static const uint8_t order[19] = {16, 17, 18, 0, 8, 7, 9, 6, 10, 5, 11, 4, 12, 3, 13, 2, 14, 1, 15};
+    uint8_t length[320] = {0};
+    uint32_t literals, distances, n, value;
+    if (!gz_bits(z, 5, &literals) || !gz_bits(z, 5, &distances) || !gz_bits(z, 4, &n)) return false;
+    literals += 257;
+    distances += 1;
+    if (literals > 286 || distances > 30) return gz_fail(z, "a block has too many codes");
+    for (uint32_t i = 0; i < n + 4; i++) {
+        if (!gz_bits(z, 3, &value)) return false;
+        length[order[i]] = (uint8_t)value;
+    }
+    if (!gz_build(&z->literals, length, 19, GZ_LITERAL_BITS)) return gz_fail(z, "a block's code lengths make no code");
+    memset(length, 0, sizeof length);
+    for (uint32_t i = 0; i < literals + distances;) {
+        unsigned entry, symbol;
+        gz_refill(z);
+        entry = z->literals.quick[z->bits & ((1u << GZ_LITERAL_BITS) - 1)];
+        symbol = entry >> 4;
+        if (!entry || (int)(entry & 15) > z->bit_count) return gz_fail(z, "a block's code lengths are damaged or cut");
+        gz_drop(z, (int)(entry & 15));
+        if (symbol < 16) {
+            length[i++] = (uint8_t)symbol;
+            continue;
+        }
+        if (symbol == 16 && i == 0) return gz_fail(z, "a block repeats a length before the first");
+        if (!gz_bits(z, symbol == 16 ? 2 : symbol == 17 ? 3 : 7, &value)) return false;
+        value += symbol == 18 ? 11 : 3;
+        if (value > literals + distances - i) return gz_fail(z, "a block repeats a length too often");
+        memset(length + i, symbol == 16 ? length[i - 1] : 0, value);
+        i += value;
+    }
+    if (length[256] == 0) return gz_fail(z, "a block has no end");
+    if (!gz_build(&z->literals, length, literals, GZ_LITERAL_BITS) ||
+        !gz_build(&z->distances, length + literals, distances, GZ_DISTANCE_BITS))
+        return gz_fail(z, "a block's codes make no code");
+    return true;
+}
+
+static void gz_copy_match(unsigned char *to, uint32_t distance, uint32_t n) {
+    const unsigned char *from = to - distance;
+    if (distance >= 8) { /* eight at a time: writes up to 7 bytes beyond, which the slack of `out` takes */
+        for (unsigned char *end = to + n; to < end; to += 8, from += 8) memcpy(to, from, 8);
+    } else if (distance == 1) {
+        memset(to, *from, n);
+    } else {
+        while (n--) *to++ = *from++;
+    }
+}
+
+/* The extra bits after a length or distance symbol, and what they are added to. */
+static const uint16_t gz_length_base[29] = {3,  4,  5,  6,  7,  8,  9,  10, 11,  13,  15,  17,  19,  23, 27,
+                                            31, 35, 43, 51, 59, 67, 83, 99, 115, 131, 163, 195, 227, 258};
+static const uint8_t gz_length_bits[29] = {0, 0, 0, 0, 0, 0, 0, 0, 1, 1, 1, 1, 2, 2, 2, 2, 3, 3, 3, 3, 4, 4, 4, 4, 5, 5, 5, 5, 0};
+static const uint16_t gz_distance_base[30] = {1,   2,   3,   4,   5,   7,    9,    13,   17,   25,   33,   49,   65,    97,    129,
+                                              193, 257, 385, 513, 769, 1025, 1537, 2049, 3073, 4097, 6145, 8193, 12289, 16385, 24577};
+
+/* The match that length symbol `symbol` opens. At most 5 + 15 + 13 bits: the caller has refilled. */
+static inline bool gz_match(gz *z, unsigned symbol) {
+    uint32_t length, distance;
+    unsigned entry, extra;
+    if (symbol > 285) return gz_fail(z, "a length that does not exist");
+    symbol -= 257;
+    length = gz_length_base[symbol] + (uint32_t)(z->bits & ((1u << gz_length_bits[symbol]) - 1));
+    gz_drop(z, gz_length_bits[symbol]);
+    entry = z->distances.quick[z->bits & ((1u << GZ_DISTANCE_BITS) - 1)];
+    if (!entry) entry = gz_long_code(&z->distances, z->bits);
+    gz_drop(z, (int)(entry & 15));
+    if (z->bit_count < 0) return gz_fail(z, "the compressed data ends here (truncated)");
+    if (!entry || entry >> 4 > 29) return gz_fail(z, "a distance that does not exist");
+    entry >>= 4;
+    extra = entry < 2 ? 0 : entry / 2 - 1;
+    distance = gz_distance_base[entry] + (uint32_t)(z->bits & ((1u << extra) - 1));
+    gz_drop(z, (int)extra);
+    if (z->bit_count < 0) return gz_fail(z, "the compressed data ends here (truncated)");
+    if (distance > z->made - z->member_start) return gz_fail(z, "a match reaches before the start");
+    gz_copy_match(z->out + z->made, distance, length);
+    z->made += length;
+    return true;
+}
+
+/* Decodes until the block ends or the buffer is full. */
+static bool gz_coded(gz *z) {
+    while (z->made < GZ_OUT) {
+        unsigned entry;
+        gz_refill(z);
+        entry = z->literals.quick[z->bits & ((1u << GZ_LITERAL_BITS) - 1)];
+        /* Three literals of the table take at most 30 of the 56 bits, and leave 26: too few for a match, so a match
+         * refills again. */
+        for (int i = 0; i < 3 && entry && entry < 256u << 4 && (int)(entry & 15) <= z->bit_count; i++) {
+            z->out[z->made++] = (unsigned char)(entry >> 4);
+            gz_drop(z, (int)(entry & 15));
+            entry = z->literals.quick[z->bits & ((1u << GZ_LITERAL_BITS) - 1)];
+        }
+        if (z->bit_count < 48) gz_refill(z);
+        entry = z->literals.quick[z->bits & ((1u << GZ_LITERAL_BITS) - 1)];
+        if (!entry) entry = gz_long_code(&z->literals, z->bits);
+        if (z->bit_count < (int)(entry & 15) || (!entry && z->bit_count < GZ_LONGEST))
+            return gz_fail(z, "the compressed data ends here (truncated)");
+        if (!entry) return gz_fail(z, "a code that does not exist");
+        gz_drop(z, (int)(entry & 15));
+        entry >>= 4;
+        if (entry < 256) {
+            z->out[z->made++] = (unsigned char)entry;
+        } else if (entry == 256) {
+            z->state = z->last_block ? GZ_TRAILER : GZ_BLOCK;
+            return true;
+        } else if (!gz_match(z, entry)) {
+            return false;
+        }
+    }
+    return true;
+}
+
+static bool gz_stored(gz *z) {
+    while (z->stored_left && z->made < GZ_OUT) {
+        size_t n = GZ_OUT - z->made;
+        if (z->bit_count >= 8) { /* whole bytes that the bit buffer already holds */
+            z->out[z->made++] = (unsigned char)(z->bits & 255);
+            gz_drop(z, 8);
+            z->stored_left--;
+            continue;
+        }
+        z->bits = 0;
+        z->bit_count = 0;
+        if (z->in == z->in_end && !gz_more_input(z)) return gz_fail(z, "the compressed data ends here (truncated)");
+        if (n > (size_t)(z->in_end - z->in)) n = (size_t)(z->in_end - z->in);
+        if (n > z->stored_left) n = z->stored_left;
+        memcpy(z->out + z->made, z->in, n);
+        z->in += n;
+        z->made += n;
+        z->stored_left -= (uint32_t)n;
+    }
+    if (!z->stored_left) z->state = z->last_block ? GZ_TRAILER : GZ_BLOCK;
+    return true;
+}
+
+static bool gz_block(gz *z) {
+    uint32_t last, type, length, check;
+    if (!gz_bits(z, 1, &last) || !gz_bits(z, 2, &type)) return false;
+    z->last_block = last != 0;
+    if (type == 0) {
+        gz_drop(z, z->bit_count & 7);
+        if (!gz_bits(z, 16, &length) || !gz_bits(z, 16, &check)) return false;
+        if ((length ^ check) != 0xffff) return gz_fail(z, "a stored block's length is damaged");
+        z->stored_left = length;
+        z->state = GZ_STORED;
+        return true;
+    }
+    if (type == 3) return gz_fail(z, "a block of a kind that does not exist");
+    if (!(type == 1 ? gz_fixed_codes(z) : gz_dynamic_codes(z))) return false;
+    z->state = GZ_CODED;
+    return true;
+}
+
+static bool gz_skip_text(gz *z) {
+    uint32_t byte;
+    do {
+        if (!gz_bits(z, 8, &byte)) return false;
+    } while (byte);
+    return true;
+}
+
+/* A member's header, or the end of the file. */
+static bool gz_header(gz *z) {
+    uint32_t magic, method, flags, value;
+    gz_refill(z);
+    if (z->bit_count == 0 && z->members) return z->state = GZ_END, true;
+    if (z->bit_count == 0) return gz_fail(z, "empty");
+    if (z->members && ((z->bits & 0xffff) != 0x8b1f || z->bit_count < 16))
+        return gz_fail(z, "bytes after the compressed data");
+    if (!gz_bits(z, 16, &magic) || !gz_bits(z, 8, &method) || !gz_bits(z, 8, &flags)) return false;
+    if (magic != 0x8b1f) return gz_fail(z, "not a gzip file");
+    if (method != 8 || flags & 0xe0) return gz_fail(z, "a gzip file of an unknown kind");
+    if (!gz_bits(z, 32, &value) || !gz_bits(z, 16, &value)) return false; /* time, extra flags, system */
+    if (flags & 4) {
+        uint32_t n;
+        if (!gz_bits(z, 16, &n)) return false;
+        while (n--)
+            if (!gz_bits(z, 8, &value)) return false;
+    }
+    if (flags & 8 && !gz_skip_text(z)) return false;
+    if (flags & 16 && !gz_skip_text(z)) return false;
+    if (flags & 2 && !gz_bits(z, 16, &value)) return false;
+    z->members++;
+    z->crc = z->length = 0;
+    z->member_start = z->made;
+    z->state = GZ_BLOCK;
+    return true;
+}
+
+static bool gz_trailer(gz *z) {
+    uint32_t crc, length;
+    gz_drop(z, z->bit_count & 7);
+    if (!gz_bits(z, 32, &crc) || !gz_bits(z, 32, &length)) return false;
+    if (crc != z->crc) return gz_fail(z, "the checksum of the compressed data is wrong");
+    if (length != z->length) return gz_fail(z, "the length of the compressed data is wrong");
+    z->state = GZ_HEADER;
+    return true;
+}
+
+/* Decodes the next piece into `out`; everything made before has been taken. */
+static void gz_fill(gz *z) {
+    if (z->made >= GZ_OUT) {
+        const size_t slide = z->made - GZ_HISTORY;
+        memmove(z->out, z->out + slide, GZ_HISTORY);
+        z->member_start = z->member_start > slide ? z->member_start - slide : 0;
+        z->made = z->taken = GZ_HISTORY;
+    }
+    while (z->state != GZ_END && z->made == z->taken) {
+        const size_t before = z->made;
+        switch (z->state) {
+        case GZ_HEADER: gz_header(z); break;
+        case GZ_BLOCK: gz_block(z); break;
+        case GZ_STORED: gz_stored(z); break;
+        case GZ_CODED: gz_coded(z); break;
+        case GZ_TRAILER: gz_trailer(z); break;
+        case GZ_END: break;
+        }
+        gz_crc(z, z->out + before, z->made - before);
+    }
+}
+
+static void gz_open(gz *z, gz_source read, void *user) {
+    memset(z, 0, offsetof(gz, in_buf));
+    z->read = read;
+    z->user = user;
+    z->in = z->in_end = z->in_buf;
+    gz_crc_tables(z);
+}
+
+/* The next bytes, up to n; 0 is the end (see z->error). */
+static size_t gz_read(gz *z, unsigned char *buf, size_t n) {
+    size_t have;
+    if (z->taken == z->made) gz_fill(z);
+    have = z->made - z->taken;
+    if (n > have) n = have;
+    memcpy(buf, z->out + z->taken, n);
+    z->taken += n;
+    return n;
+}
+
+/* ==== Trace Event JSON ============================================================================================= */
+
+/* Trace Event JSON, read as a stream: files of any length in a buffer as large as their largest event.
+ *
+ *     json_trace_read(file, on_event, user, &report)   every event in file order; 0, or what on_event returned, or -1
+ *     json_report_print(file, &report)                 what was skipped or repaired, one line a kind
+ *     json_find, json_next, json_string, json_integer  fields of an args object
+ *     json_clean(out, raw)                             raw JSON made strict, for another file
+ *
+ * Read leniently, since traces are cut, patched by hand and written by many tools; everything that is skipped or repaired is
+ * counted in the report with the byte offset of the first. For a gzip file, offsets are those of the decompressed text.
+ */
+#if defined(__SSE2__)
+#include <emmintrin.h>
+#endif
+
+/* First size of the buffer; stays in the second-level cache. */
+#ifndef JSON_CHUNK
+#define JSON_CHUNK ((size_t)1 << 18)
+#endif
+enum {
+    JSON_EVENT_MAX = 64 << 20, /* a longer event is skipped and counted */
+    JSON_RESCAN = 1 << 18      /* bytes of broken events that may be looked at again at the start of a file */
+};
+
+/* ---- report -------------------------------------------------------------------------------------------------------- */
+
+/* name, is it damage (exit code 3), what it says after the count */
+#define JSON_NOTES(X)                                                              \
+    X(JSON_CUT, true, "the file is cut: its last event or its end is missing")     \
+    X(JSON_BROKEN, true, "event(s) with broken syntax, skipped")                   \
+    X(JSON_TOO_LARGE, true, "event(s) longer than 64 MiB, skipped")                \
+    X(JSON_COMPRESSED, true, "the compressed data is damaged")                     \
+    X(JSON_UNREADABLE, true, "the file could not be read further")                 \
+    X(JSON_TRAILING, true, "text after the end")                                   \
+    X(JSON_UNCLOSED, false, "an array without its ], which the format allows")     \
+    X(JSON_COMMA, false, "comma(s) too many or too few, repaired")                 \
+    X(JSON_EMPTY, false, "empty event(s), skipped")                                \
+    X(JSON_NOT_EVENT, false, "array element(s) that are no event, skipped")        \
+    X(JSON_NO_PHASE, false, "event(s) without a phase, skipped")                   \
+    X(JSON_OTHER_PHASE, false, "event(s) of a kind that is not converted, skipped") \
+    X(JSON_NO_TS, false, "event(s) without a time stamp, rejected")                \
+    X(JSON_BAD_TS, true, "event(s) whose time stamp is no number or too large, rejected") \
+    X(JSON_NO_DUR, false, "X event(s) without dur, rejected")                      \
+    X(JSON_BAD_DUR, true, "X event(s) whose dur is no number or too large, rejected") \
+    X(JSON_NEGATIVE_DUR, false, "X event(s) with a negative dur, rejected")        \
+    X(JSON_SURROGATE, false, "half surrogate pair(s), replaced by U+FFFD")         \
+    X(JSON_UNMATCHED_E, false, "E event(s) without an open B, ignored")            \
+    X(JSON_OUT_OF_ORDER_E, false, "E event(s) that close a B around another open one") \
+    X(JSON_UNFINISHED_B, false, "B event(s) left open, shown as unfinished")
+
+#define JSON_NOTE_NAME(name, damage, text) name,
+typedef enum { JSON_NOTES(JSON_NOTE_NAME) JSON_NOTE_COUNT } json_note;
+#undef JSON_NOTE_NAME
+
+typedef struct {
+    uint64_t events;                                          /* given to on_event */
+    struct { uint64_t count, first; } note[JSON_NOTE_COUNT];
+    const char *why;                                          /* of JSON_COMPRESSED, JSON_UNREADABLE or a failure */
+    bool cut, damaged, compressed;
+} json_report;
+
+#define JSON_NOTE_DAMAGE(name, damage, text) damage,
+static const bool json_note_damage[] = {JSON_NOTES(JSON_NOTE_DAMAGE)};
+#undef JSON_NOTE_DAMAGE
+#define JSON_NOTE_TEXT(name, damage, text) text,
+static const char *const json_note_texts[] = {JSON_NOTES(JSON_NOTE_TEXT)};
+#undef JSON_NOTE_TEXT
+
+static void json_count(json_report *r, json_note note, uint64_t offset) {
+    if (r->note[note].count++ == 0 || offset < r->note[note].first) r->note[note].first = offset;
+    if (json_note_damage[note]) r->damaged = true;
+    if (note == JSON_CUT) r->cut = true;
+}
+
+static void json_report_print(const char *file, const json_report *r) {
+    for (int i = 0; i < JSON_NOTE_COUNT; i++) {
+        if (!r->note[i].count) continue;
+        if (i == JSON_COMPRESSED || i == JSON_UNREADABLE)
+            diag(file, r->note[i].first, "%s: %s", json_note_texts[i], r->why ? r->why : "unknown");
+        else if (i == JSON_CUT || i == JSON_TRAILING || i == JSON_UNCLOSED)
+            diag(file, r->note[i].first, "%s", json_note_texts[i]);
+        else
+            diag(file, r->note[i].first, "%" PRIu64 " %s%s", r->note[i].count, json_note_texts[i], r->note[i].count > 1 ? " (first here)" : "");
+    }
+}
+
+/* ---- characters ---------------------------------------------------------------------------------------------------- */
+
+/* The first quote or backslash in [p, end), or end. */
+static inline const char *json_quote(const char *p, const char *end) {
+#if defined(__SSE2__)
+    const __m128i quote = _mm_set1_epi8('"'), backslash = _mm_set1_epi8('\\');
+    for (; end - p >= 16; p += 16) {
+        __m128i block;
+        int found;
+        memcpy(&block, p, sizeof block);
+        found = _mm_movemask_epi8(_mm_or_si128(_mm_cmpeq_epi8(block, quote), _mm_cmpeq_epi8(block, backslash)));
+        if (found) return p + __builtin_ctz((unsigned)found);
+    }
+#endif
+    while (p < end && *p != '"' && *p != '\\') p++;
+    return p;
+}
+
+/* The first quote, brace or bracket in [p, end), or end. A bracket differs from its brace by one bit. */
+static inline const char *json_structure(const char *p, const char *end) {
+#if defined(__SSE2__)
+    const __m128i quote = _mm_set1_epi8('"'), open = _mm_set1_epi8('{'), close = _mm_set1_epi8('}'), bit = _mm_set1_epi8(0x20);
+    for (; end - p >= 16; p += 16) {
+        __m128i block, braces;
+        int found;
+        memcpy(&block, p, sizeof block);
+        braces = _mm_or_si128(block, bit);
+        found = _mm_movemask_epi8(_mm_or_si128(_mm_cmpeq_epi8(block, quote),
+                                               _mm_or_si128(_mm_cmpeq_epi8(braces, open), _mm_cmpeq_epi8(braces, close))));
+        if (found) return p + __builtin_ctz((unsigned)found);
+    }
+#endif
+    while (p < end && *p != '"' && (*p | 0x20) != '{' && (*p | 0x20) != '}') p++;
+    return p;
+}
+
+static inline const char *json_space(const char *p, const char *end) {
+    while (p < end && (unsigned char)*p <= ' ') p++;
+    return p;
+}
+
+static inline bool json_delimiter(char c) {
+    return (unsigned char)c <= ' ' || c == ',' || c == ':' || c == '"' || (c | 0x20) == '{' || (c | 0x20) == '}';
+}
+
+/* From behind a string's first quote to its last quote, or NULL when the text ends before it. */
+static inline const char *json_string_end(const char *p, const char *end, bool *escaped) {
+    for (;;) {
+        p = json_quote(p, end);
+        if (p >= end) return NULL;
+        if (*p == '"') return p;
+        *escaped = true;
+        if (end - p < 2) return NULL;
+        p += 2;
+    }
+}
+
+/* What is open while a nested value is skipped: a count, not a stack, so that depth costs nothing. */
+typedef struct { uint64_t depth; bool in_string; } json_nest;
+
+/* Skips on inside a value. Stops behind it (depth 0), or as far as the text can be judged: the rest comes again. */
+static const char *json_skip_nested(json_nest *n, const char *p, const char *end) {
+    for (;;) {
+        if (n->in_string) {
+            p = json_quote(p, end);
+            if (p >= end || (*p == '\\' && end - p < 2)) return p;
+            n->in_string = *p == '\\';
+            p += *p == '\\' ? 2 : 1;
+            if (!n->in_string && n->depth == 0) return p;
+            continue;
+        }
+        p = json_structure(p, end);
+        if (p >= end) return end;
+        if (*p == '"') {
+            n->in_string = true;
+        } else if ((*p | 0x20) == '{') {
+            n->depth++;
+        } else if (n->depth <= 1) {
+            n->depth = 0;
+            return p + 1;
+        } else {
+            n->depth--;
+        }
+        p++;
+    }
+}
+
+/* Behind the value at p, or NULL when the text ends before its end is sure. Returns p where no value stands. */
+static const char *json_skip(const char *p, const char *end) {
+    bool escaped;
+    if (p >= end) return NULL;
+    if (*p == '"') {
+        p = json_string_end(p + 1, end, &escaped);
+        return p ? p + 1 : NULL;
+    }
+    if ((*p | 0x20) == '{') {
+        json_nest n = {0, false};
+        p = json_skip_nested(&n, p, end);
+        return n.depth == 0 && !n.in_string ? p : NULL;
+    }
+    while (p < end && !json_delimiter(*p)) p++;
+    return p < end ? p : NULL;
+}
+
+static int json_hex4(const char *p, const char *end) {
+    int v = 0;
+    if (end - p < 4) return -1;
+    for (int i = 0; i < 4; i++) {
+        const int c = p[i];
+        const int d = c >= '0' && c <= '9' ? c - '0' : (c | 0x20) >= 'a' && (c | 0x20) <= 'f' ? (c | 0x20) - 'a' + 10 : -1;
+        if (d < 0) return -1;
+        v = v * 16 + d;
+    }
+    return v;
+}
+
+static size_t json_utf8(char *to, uint32_t c) {
+    if (c < 0x80) return to[0] = (char)c, 1;
+    if (c < 0x800) return to[0] = (char)(0xc0 | c >> 6), to[1] = (char)(0x80 | (c & 63)), 2;
+    if (c < 0x10000)
+        return to[0] = (char)(0xe0 | c >> 12), to[1] = (char)(0x80 | (c >> 6 & 63)), to[2] = (char)(0x80 | (c & 63)), 3;
+    to[0] = (char)(0xf0 | c >> 18);
+    to[1] = (char)(0x80 | (c >> 12 & 63));
+    to[2] = (char)(0x80 | (c >> 6 & 63));
+    to[3] = (char)(0x80 | (c & 63));
+    return 4;
+}
+
+/* Decodes the inside of a string; `to` may be `s.p` itself, since no escape is shorter than what it stands for.
+ * Counts the halves of surrogate pairs. An unknown escape stands for its character. */
+static size_t json_unescape(char *to, slice s, uint64_t *halves) {
+    const char *p = s.p, *const end = s.p + s.n;
+    char *const start = to;
+    while (p < end) {
+        static const char from[] = "bfnrt", into[] = "\b\f\n\r\t";
+        const char *hit;
+        int unit, low;
+        if (*p != '\\' || end - p < 2) {
+            *to++ = *p++;
+            continue;
+        }
+        if (p[1] != 'u' || (unit = json_hex4(p + 2, end)) < 0) {
+            hit = p[1] ? strchr(from, p[1]) : NULL;
+            *to++ = hit ? into[hit - from] : p[1];
+            p += 2;
+            continue;
+        }
+        p += 6;
+        if (unit >= 0xd800 && unit <= 0xdbff && end - p >= 6 && p[0] == '\\' && p[1] == 'u' &&
+            (low = json_hex4(p + 2, end)) >= 0xdc00 && low <= 0xdfff) {
+            to += json_utf8(to, 0x10000u + ((uint32_t)(unit - 0xd800) << 10) + (uint32_t)(low - 0xdc00));
+            p += 6;
+        } else if (unit >= 0xd800 && unit <= 0xdfff) {
+            to += json_utf8(to, 0xfffd);
+            (*halves)++;
+        } else {
+            to += json_utf8(to, (uint32_t)unit);
+        }
+    }
+    return (size_t)(to - start);
+}
+
+/* ---- numbers ------------------------------------------------------------------------------------------------------- */
+
+typedef struct { bool negative; const char *whole, *fraction; size_t whole_n, fraction_n; int64_t exponent; } json_decimal;
+
+static bool json_split_decimal(slice s, json_decimal *d) {
+    const char *p = s.p, *const end = s.p + s.n;
+    memset(d, 0, sizeof *d);
+    if (p < end && (*p == '-' || *p == '+')) d->negative = *p++ == '-';
+    for (d->whole = p; p < end && *p >= '0' && *p <= '9'; p++) d->whole_n++;
+    if (p < end && *p == '.') p++;
+    for (d->fraction = p; p < end && *p >= '0' && *p <= '9'; p++) d->fraction_n++;
+    if (d->whole_n + d->fraction_n == 0) return false;
+    if (p < end && (*p | 0x20) == 'e') {
+        bool down = false;
+        p++;
+        if (p < end && (*p == '-' || *p == '+')) down = *p++ == '-';
+        if (p == end) return false;
+        for (; p < end && *p >= '0' && *p <= '9'; p++)
+            if (d->exponent < INT32_MAX) d->exponent = d->exponent * 10 + (*p - '0'); /* beyond that it is over or 0 anyway */
+        if (down) d->exponent = -d->exponent;
+    }
+    return p == end;
+}
+
+static unsigned json_digit(const json_decimal *d, uint64_t i) {
+    return (unsigned)((i < d->whole_n ? d->whole[i] : d->fraction[i - d->whole_n]) - '0');
+}
+
+/* The decimal times ten to the power of `shift`, rounded half up, in integers alone. false: no number, or over 64 bits. */
+static bool json_decimal_integer(slice s, int shift, int64_t *value) {
+    json_decimal d;
+    uint64_t digits, v = 0;
+    int64_t keep; /* digits before the point once it is shifted */
+    bool up = false;
+    if (!json_split_decimal(s, &d)) return false;
+    digits = (uint64_t)d.whole_n + d.fraction_n;
+    keep = (int64_t)d.whole_n + d.exponent + shift;
+    for (int64_t i = 0; i < keep; i++) {
+        const unsigned digit = (uint64_t)i < digits ? json_digit(&d, (uint64_t)i) : 0;
+        if (v == 0 && (uint64_t)i >= digits) break; /* 0e99 */
+        if (v > (UINT64_MAX - digit) / 10) return false;
+        v = v * 10 + digit;
+    }
+    if (keep >= 0 && (uint64_t)keep < digits) {
+        const unsigned digit = json_digit(&d, (uint64_t)keep);
+        up = digit >= 5;
+        if (d.negative && digit == 5) { /* half up is toward zero below zero */
+            up = false;
+            for (uint64_t i = (uint64_t)keep + 1; i < digits && !up; i++) up = json_digit(&d, i) != 0;
+        }
+    }
+    if (up && v == UINT64_MAX) return false;
+    v += up;
+    if (v > (uint64_t)INT64_MAX + (d.negative ? 1 : 0)) return false;
+    *value = d.negative ? (int64_t)(0 - v) : (int64_t)v;
+    return true;
+}
+
+/* ---- input --------------------------------------------------------------------------------------------------------- */
+
+typedef struct {
+    int fd;
+    gz *zip;
+    unsigned char head[2]; /* what telling gzip from text has read of the file */
+    size_t head_n;
+    char *buf;             /* [buf, end) is text, *end is 0 */
+    size_t cap;
+    const char *p, *end;
+    uint64_t base;         /* offset of buf[0] */
+    bool eof;
+    int error;             /* errno of a failed read */
+} json_in;
+
+/* What was read of standard input to tell a dump from JSON. */
+static slice json_read_ahead;
+
+static size_t json_read_file(void *user, unsigned char *to, size_t n) {
+    json_in *in = user;
+    ssize_t got;
+    if (in->head_n) {
+        n = in->head_n < n ? in->head_n : n;
+        memcpy(to, in->head, n);
+        memmove(in->head, in->head + n, in->head_n - n);
+        in->head_n -= n;
+        return n;
+    }
+    if (in->fd == 0 && json_read_ahead.n) {
+        n = json_read_ahead.n < n ? json_read_ahead.n : n;
+        memcpy(to, json_read_ahead.p, n);
+        json_read_ahead = (slice){ json_read_ahead.p + n, json_read_ahead.n - n };
+        return n;
+    }
+    do got = read(in->fd, to, n);
+    while (got < 0 && errno == EINTR);
+    if (got < 0) in->error = errno;
+    return got > 0 ? (size_t)got : 0;
+}
+
+static uint64_t json_offset(const json_in *in, const char *p) { return in->base + (uint64_t)(p - in->buf); }
+
+/* Reads on, keeping [keep, end) and moving it to the front. false at the end, or out of memory. */
+static bool json_more(json_in *in, const char *keep) {
+    const size_t kept = (size_t)(in->end - keep), at = (size_t)(in->p - keep);
+    size_t got = 0, n = 1;
+    if (in->eof) return false;
+    in->base += (uint64_t)(keep - in->buf);
+    if (kept && keep != in->buf) memmove(in->buf, keep, kept);
+    if (kept > in->cap / 2) {
+        char *more = in->cap > SIZE_MAX / 4 ? NULL : realloc(in->buf, in->cap * 2 + 1);
+        if (more) {
+            in->buf = more;
+            in->cap *= 2;
+        } else {
+            in->error = ENOMEM;
+        }
+    }
+    /* At least as much as was kept, so that an event is parsed again only after its text has doubled. */
+    while (!in->error && n && got <= kept && kept + got < in->cap) {
+        unsigned char *const to = (unsigned char *)in->buf + kept + got;
+        n = in->zip ? gz_read(in->zip, to, in->cap - kept - got) : json_read_file(in, to, in->cap - kept - got);
+        got += n;
+    }
+    in->p = in->buf + at;
+    in->end = in->buf + kept + got;
+    in->buf[kept + got] = '\0';
+    if (got == 0) in->eof = true;
+    return got != 0;
+}
+
+static void json_close(json_in *in) {
+    if (in->fd > 0) close(in->fd);
+    free(in->zip);
+    free(in->buf);
+    memset(in, 0, sizeof *in);
+}
+
+/* false with errno set. "-" is stdin. */
+static bool json_open(json_in *in, const char *file) {
+    memset(in, 0, sizeof *in);
+    in->fd = strcmp(file, "-") == 0 ? 0 : open(file, O_RDONLY | O_CLOEXEC);
+    if (in->fd < 0) return false;
+    in->cap = JSON_CHUNK;
+    in->buf = malloc(in->cap + 1);
+    if (in->buf) {
+        size_t n = 0, got;
+        in->p = in->end = in->buf;
+        *in->buf = '\0';
+        while (n < 2 && (got = json_read_file(in, in->head + n, 2 - n)) != 0) n += got;
+        in->head_n = n;
+        if (n < 2 || in->head[0] != 0x1f || in->head[1] != 0x8b) return true;
+        in->zip = malloc(sizeof *in->zip);
+        if (in->zip) return gz_open(in->zip, json_read_file, in), true;
+    }
+    json_close(in);
+    errno = ENOMEM;
+    return false;
+}
+
+/* The next character that is no space; 0 at the end. Skips a byte order mark at the very start. */
+static char json_peek(json_in *in) {
+    for (;;) {
+        in->p = json_space(in->p, in->end);
+        if (in->p < in->end) return *in->p;
+        if (!json_more(in, in->p)) return '\0';
+    }
+}
+
+static void json_skip_bom(json_in *in) {
+    while (in->end - in->p < 3 && json_more(in, in->p)) {}
+    if (in->end - in->p >= 3 && memcmp(in->p, "\xef\xbb\xbf", 3) == 0) in->p += 3;
+}
+
+/* Skips the value at in->p, however long. false when the file ends inside it or no value stands there. */
+static bool json_skip_stream(json_in *in) {
+    json_nest n = {0, false};
+    if (*in->p == '"') {
+        n.in_string = true;
+        in->p++;
+    } else if ((*in->p | 0x20) != '{') {
+        const char *const start = in->p;
+        if (json_delimiter(*start)) return false;
+        for (;;) {
+            while (in->p < in->end && !json_delimiter(*in->p)) in->p++;
+            if (in->p < in->end || !json_more(in, in->p)) return true;
+        }
+    }
+    for (;;) {
+        in->p = json_skip_nested(&n, in->p, in->end);
+        if (n.depth == 0 && !n.in_string) return true;
+        if (!json_more(in, in->p)) return false;
+    }
+}
+
+/* ---- events -------------------------------------------------------------------------------------------------------- */
+
+typedef enum { JSON_ID_NONE, JSON_ID_NUMBER, JSON_ID_TEXT } json_id_kind;
+typedef struct { json_id_kind kind; int64_t number; slice text; } json_id; /* "12" is the number 12 */
+
+typedef enum { JSON_ABSENT, JSON_GOOD, JSON_BAD } json_state;
+
+/* One event; its texts are decoded, live until on_event returns and are not zero-terminated. */
+typedef struct {
+    char ph;               /* X B E b n e s t f i R C M; I is given as i, the old async S T p F as b n n e */
+    char bp;               /* flows: 'e' or 0 */
+    char scope;            /* instants: 't', 'p' or 'g' ('t' when absent) */
+    bool has_ts, has_dur;
+    int64_t ts_ns, dur_ns;
+    slice name, cat;
+    json_id pid, tid;
+    slice id;              /* of async events and flows, as written; empty when absent */
+    char id_kind;          /* 0 from "id", 'l' from id2.local, 'g' from id2.global */
+    slice id_scope;        /* "scope" of async events */
+    slice args;            /* the raw text of the args object; empty when absent */
+    uint64_t offset;       /* of the event in the file */
+} json_event;
+
+typedef int (*json_on_event)(void *user, const json_event *event);
+
+enum { JSON_ESC_NAME = 1, JSON_ESC_CAT = 2, JSON_ESC_ID = 4, JSON_ESC_SCOPE = 8 };
+
+typedef struct {
+    json_in in;
+    json_report *report;
+    json_on_event on_event;
+    void *user;
+    const char *bad;       /* where the event's syntax broke; NULL when its text ran out */
+    json_event event;
+    json_state ts, dur;
+    slice id2;
+    unsigned escaped;      /* which slices of the event hold escapes */
+    bool stray_comma;
+    uint64_t rescanned;    /* bytes of broken events that were looked at again */
+    int result;            /* of on_event, once it is not 0 */
+} json_reader;
+
+static const char *json_stop(json_reader *r, const char *p) {
+    if (p < r->in.end) r->bad = p;
+    return NULL;
+}
+
+/* A string, or the text of another value, which a tolerant reader takes for it. NULL: see json_stop. */
+static inline const char *json_take_text(json_reader *r, const char *p, slice *s, unsigned bit) {
+    const char *q;
+    bool escaped = false;
+    r->escaped &= ~bit;
+    if (*p == '"') {
+        q = json_string_end(p + 1, r->in.end, &escaped);
+        if (!q) return NULL;
+        *s = (slice){p + 1, (size_t)(q - p - 1)};
+        if (escaped) r->escaped |= bit;
+        return q + 1;
+    }
+    q = json_skip(p, r->in.end);
+    if (!q || q == p) return json_stop(r, q ? q : r->in.end);
+    *s = (slice){p, (size_t)(q - p)};
+    if (slice_is(*s, SLICE("null"))) s->n = 0;
+    return q;
+}
+
+/* Microseconds to nanoseconds. The quick way takes what nearly every writer writes: digits, a point, up to three digits. */
+static inline const char *json_take_time(json_reader *r, const char *p, int64_t *ns, json_state *state) {
+    static const unsigned scale[4] = {1000, 100, 10, 1};
+    const char *q = p;
+    uint64_t v = 0;
+    unsigned fraction = 0, n = 0;
+    slice text;
+    while (*q >= '0' && *q <= '9') v = v * 10 + (uint64_t)(*q++ - '0');
+    if (q - p > 0 && q - p < 16) {
+        if (*q == '.')
+            for (q++; n < 3 && *q >= '0' && *q <= '9'; n++) fraction = fraction * 10 + (unsigned)(*q++ - '0');
+        if (*q == ',' || *q == '}') {
+            *ns = (int64_t)(v * 1000 + fraction * (n ? scale[n] : 0));
+            *state = JSON_GOOD;
+            return q;
+        }
+    }
+    q = json_take_text(r, p, &text, 0);
+    if (!q) return NULL;
+    if (text.n == 0 && *p != '"') *state = JSON_ABSENT;
+    else *state = json_decimal_integer(text, 3, ns) ? JSON_GOOD : JSON_BAD;
+    return q;
+}
+
+/* A whole number in canonical form, so that "12" and 12 are one process and "012" is another. */
+static bool json_canonical(slice s, int64_t *value) {
+    const bool negative = s.n && s.p[0] == '-';
+    const size_t digits = s.n - negative;
+    uint64_t v = 0;
+    if (digits == 0 || digits > 18 || (digits > 1 && s.p[negative] == '0') || (negative && s.p[1] == '0')) return false;
+    for (size_t i = negative; i < s.n; i++) {
+        if (s.p[i] < '0' || s.p[i] > '9') return false;
+        v = v * 10 + (uint64_t)(s.p[i] - '0');
+    }
+    *value = negative ? -(int64_t)v : (int64_t)v;
+    return true;
+}
+
+/* pid and tid. Their escapes stay undecoded: an id only has to differ from other ids. */
+static inline const char *json_take_id(json_reader *r, const char *p, json_id *id) {
+    const char *q = json_take_text(r, p, &id->text, 0);
+    if (!q) return NULL;
+    if (id->text.n == 0 && *p != '"') id->kind = JSON_ID_NONE;
+    else id->kind = json_canonical(id->text, &id->number) ? JSON_ID_NUMBER : JSON_ID_TEXT;
+    return q;
+}
+
+static const char *json_take_char(json_reader *r, const char *p, char *c) {
+    slice s;
+    if (r->in.end - p >= 3 && p[0] == '"' && p[2] == '"' && p[1] != '\\' && p[1] != '"') return *c = p[1], p + 3;
+    p = json_take_text(r, p, &s, 0);
+    if (p) *c = s.n == 1 ? s.p[0] : s.n ? '?' : '\0';
+    return p;
+}
+
+static const char *json_take_raw(json_reader *r, const char *p, slice *s, bool object) {
+    const char *const q = json_skip(p, r->in.end);
+    if (!q || q == p) return json_stop(r, q ? q : r->in.end);
+    *s = !object || *p == '{' ? (slice){p, (size_t)(q - p)} : (slice){p, 0};
+    return q;
+}
+
+/* Up to seven characters as a number: a key is told by one comparison. */
+#define JSON_KEY1(a) ((uint64_t)(unsigned char)(a))
+#define JSON_KEY2(a, b) (JSON_KEY1(a) | JSON_KEY1(b) << 8)
+#define JSON_KEY3(a, b, c) (JSON_KEY2(a, b) | JSON_KEY1(c) << 16)
+#define JSON_KEY4(a, b, c, d) (JSON_KEY3(a, b, c) | JSON_KEY1(d) << 24)
+#define JSON_KEY5(a, b, c, d, e) (JSON_KEY4(a, b, c, d) | JSON_KEY1(e) << 32)
+
+static uint64_t json_pack_key(slice s) {
+    uint64_t key = 0;
+    if (s.n > 7) return 0;
+    for (size_t i = s.n; i-- > 0;) key = key << 8 | (unsigned char)s.p[i];
+    return key;
+}
+
+/* The key at p, packed; 0 for one that no event field has. Returns behind its quote. */
+static inline const char *json_take_key(json_reader *r, const char *p, uint64_t *key) {
+    const char *q;
+    bool escaped = false;
+#if defined(__BYTE_ORDER__) && __BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__
+    if (r->in.end - p >= 9) {
+        const uint64_t ones = UINT64_C(0x0101010101010101), high = UINT64_C(0x8080808080808080);
+        uint64_t word, quote, slash;
+        memcpy(&word, p + 1, 8);
+        quote = word ^ ones * '"';
+        slash = word ^ ones * '\\';
+        quote = (quote - ones) & ~quote & high; /* its lowest bit marks the first quote; higher ones may be false */
+        slash = (slash - ones) & ~slash & high;
+        if (quote && !(slash & (quote ^ (quote - 1)))) {
+            const int n = __builtin_ctzll(quote) & ~7;
+            *key = word & ((UINT64_C(1) << n) - 1);
+            return p + 2 + n / 8;
+        }
+    }
+#endif
+    q = json_string_end(p + 1, r->in.end, &escaped);
+    if (!q) return NULL;
+    *key = json_pack_key((slice){p + 1, (size_t)(q - p - 1)});
+    if (escaped && q - p - 1 <= 42) { /* 7 characters, all of them written as \u00XX */
+        char plain[48];
+        uint64_t halves = 0;
+        const size_t n = json_unescape(plain, (slice){p + 1, (size_t)(q - p - 1)}, &halves);
+        *key = json_pack_key((slice){plain, n});
+    }
+    return q + 1;
+}
+
+static inline const char *json_take_field(json_reader *r, const char *p, uint64_t key) {
+    json_event *e = &r->event;
+    slice ignored;
+    switch (key) {
+    case JSON_KEY2('p', 'h'): return json_take_char(r, p, &e->ph);
+    case JSON_KEY2('t', 's'): return json_take_time(r, p, &e->ts_ns, &r->ts);
+    case JSON_KEY3('d', 'u', 'r'): return json_take_time(r, p, &e->dur_ns, &r->dur);
+    case JSON_KEY4('n', 'a', 'm', 'e'): return json_take_text(r, p, &e->name, JSON_ESC_NAME);
+    case JSON_KEY3('c', 'a', 't'): return json_take_text(r, p, &e->cat, JSON_ESC_CAT);
+    case JSON_KEY3('p', 'i', 'd'): return json_take_id(r, p, &e->pid);
+    case JSON_KEY3('t', 'i', 'd'): return json_take_id(r, p, &e->tid);
+    case JSON_KEY4('a', 'r', 'g', 's'): return json_take_raw(r, p, &e->args, true);
+    case JSON_KEY2('i', 'd'): return json_take_text(r, p, &e->id, JSON_ESC_ID);
+    case JSON_KEY3('i', 'd', '2'): return json_take_raw(r, p, &r->id2, true);
+    case JSON_KEY2('b', 'p'): return json_take_char(r, p, &e->bp);
+    case JSON_KEY1('s'): return json_take_char(r, p, &e->scope);
+    case JSON_KEY5('s', 'c', 'o', 'p', 'e'): return json_take_text(r, p, &e->id_scope, JSON_ESC_SCOPE);
+    default: return json_take_raw(r, p, &ignored, false);
+    }
+}
+
+/* The event at p. Returns behind it; NULL when it is broken (r->bad) or its text runs out. */
+static const char *json_parse_event(json_reader *r, const char *p) {
+    const char *const end = r->in.end;
+    r->bad = NULL;
+    r->escaped = 0;
+    r->stray_comma = false;
+    r->ts = r->dur = JSON_ABSENT;
+    r->id2.n = 0;
+    memset(&r->event, 0, sizeof r->event);
+    for (p = json_space(p + 1, end); *p != '}';) {
+        uint64_t key = 0;
+        if (*p != '"') return json_stop(r, p);
+        p = json_take_key(r, p, &key);
+        if (!p) return NULL;
+        p = json_space(p, end);
+        if (*p != ':') return json_stop(r, p);
+        p = json_space(p + 1, end);
+        if (p >= end) return NULL;
+        p = json_take_field(r, p, key);
+        if (!p) return NULL;
+        p = json_space(p, end);
+        if (*p == ',') {
+            p = json_space(p + 1, end);
+            if (*p == '}') r->stray_comma = true;
+        } else if (*p != '}') {
+            return json_stop(r, p);
+        }
+    }
+    return p + 1;
+}
+
+/* ---- fields of an object ------------------------------------------------------------------------------------------- */
+
+/* The next field of an object: its key as written, without quotes, and its raw value. Start with *at = object.p. */
+static bool json_next(slice object, const char **at, slice *key, slice *value) {
+    const char *const end = object.p + object.n;
+    const char *p = json_space(*at, end), *q;
+    bool escaped = false;
+    if (p < end && (*p == '{' || *p == ',')) p = json_space(p + 1, end);
+    if (p >= end || *p != '"') return false;
+    q = json_string_end(p + 1, end, &escaped);
+    if (!q) return false;
+    *key = (slice){p + 1, (size_t)(q - p - 1)};
+    p = json_space(q + 1, end);
+    if (p >= end || *p != ':') return false;
+    p = json_space(p + 1, end);
+    q = json_skip(p, end);
+    if (!q || q == p) return false;
+    *value = (slice){p, (size_t)(q - p)};
+    *at = q;
+    return true;
+}
+
+/* The raw value of a field, the last of that key. */
+static bool json_find(slice object, const char *key, slice *value) {
+    const char *at = object.p;
+    const size_t n = strlen(key);
+    slice k, v;
+    bool found = false;
+    while (object.n && json_next(object, &at, &k, &v)) {
+        char plain[64];
+        uint64_t halves = 0;
+        if (k.n > n && k.n < sizeof plain && memchr(k.p, '\\', k.n)) k = (slice){plain, json_unescape(plain, k, &halves)};
+        if (k.n == n && memcmp(k.p, key, n) == 0) {
+            *value = v;
+            found = true;
+        }
+    }
+    return found;
+}
+
+/* Appends the decoded text of a string value; false when it is none. */
+static bool json_string(slice raw, textbuf *out) {
+    uint64_t halves = 0;
+    if (raw.n < 2 || raw.p[0] != '"') return false;
+    raw = (slice){raw.p + 1, raw.n - 2};
+    if (!text_room(out, raw.n)) return false;
+    out->n += json_unescape(out->p + out->n, raw, &halves);
+    return true;
+}
+
+/* A whole number, bare or in quotes; 12.0 and 1.2e1 are whole, 12.5 is not. */
+static bool json_integer(slice raw, int64_t *value) {
+    json_decimal d;
+    if (raw.n >= 2 && raw.p[0] == '"') raw = (slice){raw.p + 1, raw.n - 2};
+    if (!json_split_decimal(raw, &d)) return false;
+    for (uint64_t i = 0; i < (uint64_t)d.whole_n + d.fraction_n; i++)
+        if ((int64_t)i >= (int64_t)d.whole_n + d.exponent && json_digit(&d, i) != 0) return false;
+    return json_decimal_integer(raw, 0, value);
+}
+
+/* ---- raw JSON made strict ------------------------------------------------------------------------------------------ */
+
+/* A number as strict JSON has it, else 0: its length in [p, end). */
+static size_t json_strict_number(const char *p, const char *end) {
+    const char *q = p;
+    if (q < end && *q == '-') q++;
+    if (q >= end || *q < '0' || *q > '9') return 0;
+    if (*q == '0') q++;
+    else while (q < end && *q >= '0' && *q <= '9') q++;
+    if (q < end && *q == '.') {
+        if (++q >= end || *q < '0' || *q > '9') return 0;
+        while (q < end && *q >= '0' && *q <= '9') q++;
+    }
+    if (q < end && (*q | 0x20) == 'e') {
+        if (++q < end && (*q == '-' || *q == '+')) q++;
+        if (q >= end || *q < '0' || *q > '9') return 0;
+        while (q < end && *q >= '0' && *q <= '9') q++;
+    }
+    return (size_t)(q - p);
+}
+
+/* A string or scalar at p, made strict: escapes resolved where they may be (half surrogates would stop Perfetto), NaN,
+ * Infinity and unknown words null. Returns behind it, NULL when none stands there. */
+static const char *json_clean_atom(textbuf *out, const char *p, const char *end) {
+    if (*p == '"') {
+        bool escaped = false;
+        uint64_t halves = 0;
+        textbuf plain = {NULL, 0, 0, false};
+        slice s;
+        const char *const q = json_string_end(p + 1, end, &escaped);
+        if (!q) return NULL;
+        s = (slice){p + 1, (size_t)(q - p - 1)};
+        if (escaped) {
+            if (!text_room(&plain, s.n)) out_of_memory();
+            s.n = json_unescape(plain.p, s, &halves);
+            s.p = plain.p;
+        }
+        text_json(out, s);
+        text_free(&plain);
+        return q + 1;
+    }
+    const char *q = p;
+    while (q < end && !json_delimiter(*q)) q++;
+    const slice word = {p, (size_t)(q - p)};
+    if (word.n == 0) return NULL;
+    if (json_strict_number(p, q) == word.n || slice_is(word, SLICE("true")) || slice_is(word, SLICE("false"))) text_slice(out, word);
+    else text_str(out, "null");
+    return q;
+}
+
+/* Appends `raw`, one value, as strict JSON without spaces between tokens. Trailing commas go; what is no value at all, or
+ * closes what is not open, is left out entirely: false. */
+static bool json_clean(textbuf *out, slice raw) {
+    enum { WANT_VALUE, WANT_ELEMENT, WANT_KEY, WANT_COLON, WANT_COMMA } want = WANT_VALUE; /* ELEMENT and KEY: or the end */
+    const char *p = raw.p, *const end = raw.p + raw.n;
+    const size_t start = out->n;
+    textbuf open = {NULL, 0, 0, false}; /* the closing character of every open value */
+    bool good = true;
+    for (p = json_space(p, end); p < end && good; p = json_space(p, end)) {
+        const bool closes = open.n && *p == open.p[open.n - 1];
+        if (want == WANT_COMMA && !open.n) {
+            good = false; /* text behind the value */
+        } else if (closes && (want == WANT_ELEMENT || want == WANT_KEY || want == WANT_COMMA)) {
+            if (out->p[out->n - 1] == ',') out->n--;
+            text_byte(out, *p++);
+            open.n--;
+            want = WANT_COMMA;
+        } else if (want == WANT_COMMA || want == WANT_COLON) {
+            good = *p == (want == WANT_COMMA ? ',' : ':');
+            text_byte(out, *p++);
+            want = want == WANT_COLON ? WANT_VALUE : open.p[open.n - 1] == '}' ? WANT_KEY : WANT_ELEMENT;
+        } else if ((*p == '{' || *p == '[') && want != WANT_KEY) {
+            want = *p == '{' ? WANT_KEY : WANT_ELEMENT;
+            text_byte(out, *p);
+            text_byte(&open, *p++ == '{' ? '}' : ']');
+        } else {
+            good = want != WANT_KEY || *p == '"';
+            p = good ? json_clean_atom(out, p, end) : p;
+            if (!p) break;
+            want = want == WANT_KEY ? WANT_COLON : WANT_COMMA;
+        }
+        if (out->failed || open.failed) out_of_memory();
+    }
+    good = good && p && want == WANT_COMMA && !open.n;
+    text_free(&open);
+    if (!good) out->n = start;
+    return good;
+}
+
+/* ---- the trace ----------------------------------------------------------------------------------------------------- */
+
+static slice json_decode(json_reader *r, slice s) {
+    uint64_t halves = 0;
+    char *const to = r->in.buf + (s.p - r->in.buf);
+    s.n = json_unescape(to, s, &halves);
+    if (halves) {
+        r->report->note[JSON_SURROGATE].count += halves - 1;
+        json_count(r->report, JSON_SURROGATE, r->event.offset);
+    }
+    return s;
+}
+
+/* id2 holds one of two ids; decoded in place like the rest. */
+static void json_take_id2(json_reader *r) {
+    json_event *e = &r->event;
+    slice value;
+    if (json_find(r->id2, "local", &value)) e->id_kind = 'l';
+    else if (json_find(r->id2, "global", &value)) e->id_kind = 'g';
+    else return;
+    r->escaped &= ~(unsigned)JSON_ESC_ID;
+    if (value.n >= 2 && value.p[0] == '"') {
+        value = (slice){value.p + 1, value.n - 2};
+        if (memchr(value.p, '\\', value.n)) r->escaped |= JSON_ESC_ID;
+    }
+    e->id = value;
+}
+
+/* Why an event is not given out, or JSON_NOTE_COUNT. */
+static json_note json_judge(json_reader *r) {
+    json_event *e = &r->event;
+    if (!e->ph) return JSON_NO_PHASE;
+    switch (e->ph) {
+    case 'X': case 'B': case 'E': case 'b': case 'n': case 'e': case 's': case 't': case 'f': case 'i': case 'R': case 'C':
+    case 'M': break;
+    case 'I': e->ph = 'i'; break;
+    case 'S': e->ph = 'b'; break;
+    case 'T': case 'p': e->ph = 'n'; break;
+    case 'F': e->ph = 'e'; break;
+    default: return JSON_OTHER_PHASE;
+    }
+    e->has_ts = r->ts == JSON_GOOD;
+    e->has_dur = r->dur == JSON_GOOD;
+    if (e->ph == 'M') return JSON_NOTE_COUNT;
+    if (r->ts == JSON_BAD) return JSON_BAD_TS;
+    if (!e->has_ts) return JSON_NO_TS;
+    if (e->ph != 'X') return JSON_NOTE_COUNT;
+    if (r->dur == JSON_BAD) return JSON_BAD_DUR;
+    if (!e->has_dur) return JSON_NO_DUR;
+    if (e->dur_ns < 0) return JSON_NEGATIVE_DUR;
+    return e->ts_ns > INT64_MAX - e->dur_ns ? JSON_BAD_DUR : JSON_NOTE_COUNT;
+}
+
+static void json_emit(json_reader *r) {
+    json_event *e = &r->event;
+    const json_note wrong = json_judge(r);
+    if (r->stray_comma) json_count(r->report, JSON_COMMA, e->offset);
+    if (wrong != JSON_NOTE_COUNT) {
+        json_count(r->report, wrong, e->offset);
+        return;
+    }
+    if (r->id2.n) json_take_id2(r);
+    if (r->escaped & JSON_ESC_NAME) e->name = json_decode(r, e->name);
+    if (r->escaped & JSON_ESC_CAT) e->cat = json_decode(r, e->cat);
+    if (r->escaped & JSON_ESC_ID) e->id = json_decode(r, e->id);
+    if (r->escaped & JSON_ESC_SCOPE) e->id_scope = json_decode(r, e->id_scope);
+    if (e->scope != 'p' && e->scope != 'g') e->scope = 't';
+    if (e->bp != 'e') e->bp = 0;
+    r->report->events++;
+    r->result = r->on_event(r->user, e);
+}
+
+/* After broken syntax: on to the next place that looks like the border of two events, "} , {". A nested list of objects
+ * looks the same; its elements have no phase and are skipped as such. */
+static bool json_resync(json_in *in) {
+    int state = 0; /* 1: saw }, 2: saw } and a comma */
+    for (;;) {
+        for (; in->p < in->end; in->p++) {
+            const char c = *in->p;
+            if (c == '{' && state == 2) return true;
+            if (c == '}') state = 1;
+            else if (c == ',' && state == 1) state = 2;
+            else if ((unsigned char)c > ' ') state = 0;
+        }
+        if (!json_more(in, in->p)) return false;
+    }
+}
+
+/* Where to look for the next event after a broken one that was read up to `broke`: from its start, since a quote that is
+ * missing hides the border; but not again and again, which would take quadratic time. */
+static bool json_recover(json_reader *r, const char *broke) {
+    json_in *const in = &r->in;
+    r->rescanned += (uint64_t)(broke - in->p);
+    if (r->rescanned <= 4 * json_offset(in, in->p) + JSON_RESCAN) in->p += in->p < in->end;
+    else in->p = broke;
+    return json_resync(in);
+}
+
+/* The event at in->p. false when the file ends inside it or on_event has had enough. */
+static bool json_one_event(json_reader *r) {
+    json_in *const in = &r->in;
+    for (;;) {
+        const uint64_t offset = json_offset(in, in->p);
+        const char *const after = json_parse_event(r, in->p);
+        if (after) {
+            r->event.offset = offset;
+            if (r->event.ph || r->event.name.n || after - in->p > 64 || json_space(in->p + 1, after) != after - 1) json_emit(r);
+            else json_count(r->report, JSON_EMPTY, offset);
+            in->p = after;
+            return r->result == 0;
+        }
+        if (r->bad) {
+            json_count(r->report, JSON_BROKEN, json_offset(in, r->bad));
+            return json_recover(r, r->bad);
+        }
+        if (in->end - in->p >= JSON_EVENT_MAX) {
+            json_count(r->report, JSON_TOO_LARGE, offset);
+            if (json_skip_stream(in)) return true;
+            json_count(r->report, JSON_CUT, offset);
+            return false;
+        }
+        if (!json_more(in, in->p)) {
+            /* At the end of the text: an event that lost its end, or one whose missing quote swallowed what followed. */
+            json_count(r->report, JSON_CUT, offset);
+            r->bad = in->end;
+            return json_recover(r, in->end);
+        }
+    }
+}
+
+/* The events behind a [. Stops behind its ], or at the end; false when nothing more is to be read. */
+static bool json_events(json_reader *r, bool in_object) {
+    json_in *const in = &r->in;
+    bool comma = true, some = false; /* a comma was seen or is not due; an element was seen */
+    for (;;) {
+        const char c = json_peek(in);
+        const uint64_t offset = json_offset(in, in->p);
+        if (in->p == in->end) {
+            json_count(r->report, in_object ? JSON_CUT : JSON_UNCLOSED, offset);
+            return false;
+        }
+        if (c == ']') {
+            if (comma && some) json_count(r->report, JSON_COMMA, offset);
+            in->p++;
+            return true;
+        }
+        if (c == ',') {
+            if (comma) json_count(r->report, JSON_COMMA, offset);
+            comma = true;
+            in->p++;
+            continue;
+        }
+        if (!comma) json_count(r->report, JSON_COMMA, offset);
+        comma = false;
+        some = true;
+        if (c == '{') {
+            if (!json_one_event(r)) return false;
+            if (r->bad) comma = true; /* resynchronized at an event */
+            continue;
+        }
+        json_count(r->report, JSON_NOT_EVENT, offset);
+        if (!json_skip_stream(in)) {
+            if (in->p < in->end) in->p++; /* a stray character */
+            else return json_count(r->report, JSON_CUT, offset), false;
+        }
+    }
+}
+
+/* The key at in->p into `key`, as far as it fits, and on to the value behind its colon. false: broken, or the end. */
+static bool json_top_key(json_in *in, char *key, size_t size) {
+    bool escaped = false;
+    const char *q;
+    if (json_peek(in) != '"') return false;
+    while ((q = json_string_end(in->p + 1, in->end, &escaped)) == NULL && (size_t)(in->end - in->p) <= size && json_more(in, in->p)) {}
+    *key = '\0';
+    if (!q) {
+        if (!json_skip_stream(in)) return false;
+    } else {
+        if ((size_t)(q - in->p - 1) < size) {
+            memcpy(key, in->p + 1, (size_t)(q - in->p - 1));
+            key[q - in->p - 1] = '\0';
+        }
+        in->p = q + 1;
+    }
+    if (json_peek(in) != ':') return false;
+    in->p++;
+    return json_peek(in) != '\0';
+}
+
+/* The object form: every traceEvents, whatever stands before and behind. Returns how many there were. */
+static int json_object(json_reader *r) {
+    json_in *const in = &r->in;
+    char key[24];
+    int found = 0;
+    in->p++;
+    for (;;) {
+        const char c = json_peek(in);
+        if (c == '}') {
+            in->p++;
+            if (json_peek(in) == '\0' && in->p == in->end) return found;
+            json_count(r->report, JSON_TRAILING, json_offset(in, in->p));
+            if (!r->report->note[JSON_BROKEN].count) return found;
+        } else if (c == ',') {
+            in->p++;
+            continue;
+        } else if (json_top_key(in, key, sizeof key)) {
+            if (strcmp(key, "traceEvents") == 0 && *in->p == '[') {
+                found++;
+                in->p++;
+                if (!json_events(r, true)) return found;
+                continue;
+            }
+            if (json_skip_stream(in)) continue;
+        }
+        if (in->p >= in->end && !json_more(in, in->p)) {
+            json_count(r->report, JSON_CUT, json_offset(in, in->p));
+            return found;
+        }
+        /* Broken outside the events: when there were some, more may follow. */
+        if (c != '}') json_count(r->report, JSON_BROKEN, json_offset(in, in->p));
+        if (!found || !json_resync(in) || !json_events(r, true)) return found;
+    }
+}
+
+/* Reads the events of a file in their order. 0; what on_event returned to stop; or -1 when the file is no trace, with
+ * report->why set (and errno, when it could not be opened). Damage is in the report. */
+static int json_trace_read(const char *file, json_on_event on_event, void *user, json_report *report) {
+    json_reader r;
+    char first;
+    memset(&r, 0, sizeof r);
+    memset(report, 0, sizeof *report);
+    r.report = report;
+    r.on_event = on_event;
+    r.user = user;
+    if (!json_open(&r.in, file)) return report->why = "cannot be opened", -1;
+    report->compressed = r.in.zip != NULL;
+    json_skip_bom(&r.in);
+    first = json_peek(&r.in);
+    if (first == '[') {
+        r.in.p++;
+        while (json_events(&r, false)) {
+            if (json_peek(&r.in) == '\0' && r.in.p == r.in.end) break;
+            json_count(report, JSON_TRAILING, json_offset(&r.in, r.in.p));
+            if (!report->note[JSON_BROKEN].count || !json_resync(&r.in)) break;
+        }
+    } else if (first == '{') {
+        if (!json_object(&r) && !report->cut) report->why = "holds no traceEvents", r.result = -1;
+    } else {
+        report->why = r.in.p == r.in.end ? "is empty" : "is neither a dump nor JSON";
+        r.result = -1;
+    }
+    if (r.in.zip && r.in.zip->error) {
+        report->why = r.in.zip->error;
+        json_count(report, JSON_COMPRESSED, r.in.zip->error_offset);
+    }
+    if (r.in.error) {
+        report->why = strerror(r.in.error);
+        json_count(report, JSON_UNREADABLE, json_offset(&r.in, r.in.end));
+    }
+    json_close(&r.in);
+    return r.result;
+}
+
+/* ---- what a JSON file is ------------------------------------------------------------------------------------------- */
+
+typedef enum { JSON_KIND_NONE, JSON_KIND_TRACE, JSON_KIND_SUMMARY, JSON_KIND_OTHER } json_kind;
+
+/* Told by its top-level keys, in whatever order; values are skipped as a stream. NONE: no JSON, or not readable. */
+static json_kind json_kind_of(const char *file) {
+    json_in in;
+    json_kind kind = JSON_KIND_OTHER;
+    char key[24], c;
+    if (!json_open(&in, file)) return JSON_KIND_NONE;
+    json_skip_bom(&in);
+    c = json_peek(&in);
+    if (c != '{') {
+        kind = c == '[' ? JSON_KIND_TRACE : JSON_KIND_NONE;
+        json_close(&in);
+        return kind;
+    }
+    for (in.p++; kind == JSON_KIND_OTHER; in.p += json_peek(&in) == ',') {
+        if (!json_top_key(&in, key, sizeof key)) break;
+        if (strcmp(key, "traceEvents") == 0) kind = JSON_KIND_TRACE;
+        else if (strcmp(key, "rows") == 0 || strcmp(key, "schema_version") == 0) kind = JSON_KIND_SUMMARY;
+        else if (!json_skip_stream(&in)) break;
+    }
+    json_close(&in);
+    return kind;
+}
+
+/* ==== spans of foreign JSON ======================================================================================== */
+
+/* spans of foreign JSON: X and B/E events of any order become nested spans with self times.
+ *
+ *     foreign f; foreign_init(&f, &names, &report, keep_args);
+ *     json_trace_read(file, on_event, ...)      whose on_event calls foreign_add(&f, event) for X, B and E
+ *     foreign_finish(&f)                        matches B and E, sorts each track
+ *
+ * Foreign input promises no order, so each span is kept: 24 bytes, plus its args when the trace is to be written again.
+ */
+
+#define FOREIGN_OPEN (-1) /* the duration of a span that no E ended */
+
+typedef struct { int64_t start, duration; uint32_t key, args; } foreign_record;
+
+/* A B or an E, until they are matched. */
+typedef struct { int64_t ts; uint64_t offset; uint32_t key, args, extra; bool is_end; } foreign_half;
+
+typedef struct {
+    json_id pid, tid; /* their texts are copies */
+    foreign_record *spans;
+    foreign_half *halves;
+    size_t count, room, half_count, half_room;
+} foreign_track;
+
+/* What the metadata of spans adds to a row. */
+typedef struct { int64_t alloc_bytes, alloc_delta_bytes, peak_live_bytes; uint64_t hook_errors; } foreign_extra;
+
+typedef struct {
+    uint32_t field[KEY_FIELDS]; /* numbers of names, 0 when absent */
+    uint32_t category;
+    foreign_extra sum;          /* of its finished spans */
+} foreign_key;
+
+/* Numbers from 1 for byte strings; an open-addressed table of hashes beside the list. */
+typedef struct { uint64_t *hash; uint32_t *number; size_t slots, used; } foreign_index;
+
+enum { FOREIGN_RECENT_BITS = 10 };
+typedef struct { slice name, cat; uint32_t key; } foreign_recent; /* key 0: none */
+
+typedef struct {
+    name_table *names;
+    json_report *report;
+    bool keep_args;
+    foreign_track *tracks;
+    foreign_key *keys;      /* from 1 */
+    slice *args;            /* from 1 */
+    foreign_extra *extras;  /* from 1; of B events that carry some */
+    size_t track_count, track_room, key_count, key_room, args_count, args_room, extra_count, extra_room;
+    foreign_index track_index, key_index, args_index;
+    size_t last_track;
+    uint64_t unfinished;
+    foreign_recent recent[1 << FOREIGN_RECENT_BITS];
+} foreign;
+
+/* ---- numbers for keys, tracks and args ----------------------------------------------------------------------------- */
+
+static void foreign_rehash(foreign_index *x) {
+    const size_t slots = x->slots ? x->slots * 2 : 64;
+    uint64_t *const hash = must_alloc(slots, sizeof *hash);
+    uint32_t *const number = must_alloc(slots, sizeof *number);
+    for (size_t i = 0; i < x->slots; i++) {
+        size_t at = (size_t)x->hash[i] & (slots - 1);
+        if (!x->number[i]) continue;
+        while (number[at]) at = (at + 1) & (slots - 1);
+        hash[at] = x->hash[i];
+        number[at] = x->number[i];
+    }
+    free(x->hash);
+    free(x->number);
+    x->hash = hash;
+    x->number = number;
+    x->slots = slots;
+}
+
+/* The slot to look at first; the caller goes on with foreign_next_slot until the number there is 0 or the right one. */
+static size_t foreign_first_slot(foreign_index *x, uint64_t hash) {
+    if (x->used * 2 >= x->slots) foreign_rehash(x);
+    return (size_t)hash & (x->slots - 1);
+}
+static size_t foreign_next_slot(const foreign_index *x, size_t at) { return (at + 1) & (x->slots - 1); }
+
+static void foreign_fill_slot(foreign_index *x, size_t at, uint64_t hash, size_t number) {
+    if (number > UINT32_MAX) out_of_memory();
+    x->hash[at] = hash;
+    x->number[at] = (uint32_t)number;
+    x->used++;
+}
+
+static bool foreign_same_id(const json_id *a, const json_id *b) {
+    return a->kind == b->kind && (a->kind != JSON_ID_NUMBER || a->number == b->number) &&
+           (a->kind != JSON_ID_TEXT || slice_is(a->text, b->text));
+}
+
+static uint64_t foreign_hash_id(const json_id *id) {
+    if (id->kind == JSON_ID_NUMBER) return (uint64_t)id->number * UINT64_C(0x9e3779b97f4a7c15);
+    return id->kind == JSON_ID_TEXT ? hash_bytes(id->text.p, id->text.n) : 0;
+}
+
+static json_id foreign_copy_id(json_id id) {
+    id.text = id.kind == JSON_ID_TEXT ? slice_copy(id.text) : (slice){NULL, 0};
+    return id;
+}
+
+/* The track of (pid, tid), made when it is new. Its number is its place in f->tracks. */
+static size_t foreign_track_of(foreign *f, const json_id *pid, const json_id *tid) {
+    uint64_t hash;
+    size_t at;
+    if (f->last_track < f->track_count && foreign_same_id(&f->tracks[f->last_track].tid, tid) &&
+        foreign_same_id(&f->tracks[f->last_track].pid, pid))
+        return f->last_track;
+    hash = (foreign_hash_id(pid) ^ 0x5bd1e995) * UINT64_C(0xff51afd7ed558ccd) + foreign_hash_id(tid);
+    hash ^= hash >> 32;
+    for (at = foreign_first_slot(&f->track_index, hash); f->track_index.number[at]; at = foreign_next_slot(&f->track_index, at)) {
+        const foreign_track *t = &f->tracks[f->track_index.number[at] - 1];
+        if (f->track_index.hash[at] == hash && foreign_same_id(&t->pid, pid) && foreign_same_id(&t->tid, tid))
+            return f->last_track = f->track_index.number[at] - 1;
+    }
+    must_grow(&f->tracks, &f->track_room, f->track_count + 1, sizeof *f->tracks);
+    memset(&f->tracks[f->track_count], 0, sizeof *f->tracks);
+    f->tracks[f->track_count].pid = foreign_copy_id(*pid);
+    f->tracks[f->track_count].tid = foreign_copy_id(*tid);
+    foreign_fill_slot(&f->track_index, at, hash, ++f->track_count);
+    return f->last_track = f->track_count - 1;
+}
+
+static uint32_t foreign_key_of(foreign *f, const foreign_key *key) {
+    const uint64_t hash = hash_bytes(key, offsetof(foreign_key, sum));
+    size_t at = foreign_first_slot(&f->key_index, hash);
+    for (; f->key_index.number[at]; at = foreign_next_slot(&f->key_index, at))
+        if (f->key_index.hash[at] == hash && !memcmp(&f->keys[f->key_index.number[at]], key, offsetof(foreign_key, sum)))
+            return f->key_index.number[at];
+    must_grow(&f->keys, &f->key_room, f->key_count + 1, sizeof *f->keys);
+    f->keys[f->key_count] = *key;
+    memset(&f->keys[f->key_count].sum, 0, sizeof key->sum);
+    foreign_fill_slot(&f->key_index, at, hash, f->key_count++);
+    return f->key_index.number[at];
+}
+
+static uint32_t foreign_args_of(foreign *f, slice args) {
+    uint64_t hash;
+    size_t at;
+    if (!f->keep_args || args.n < 2 || json_space(args.p + 1, args.p + args.n) == args.p + args.n - 1) return 0;
+    hash = hash_bytes(args.p, args.n);
+    for (at = foreign_first_slot(&f->args_index, hash); f->args_index.number[at]; at = foreign_next_slot(&f->args_index, at))
+        if (f->args_index.hash[at] == hash && slice_is(f->args[f->args_index.number[at]], args)) return f->args_index.number[at];
+    must_grow(&f->args, &f->args_room, f->args_count + 1, sizeof *f->args);
+    f->args[f->args_count] = slice_copy(args);
+    foreign_fill_slot(&f->args_index, at, hash, f->args_count++);
+    return f->args_index.number[at];
+}
+
+/* ---- reading events ------------------------------------------------------------------------------------------------ */
+
+static void foreign_init(foreign *f, name_table *names, json_report *report, bool keep_args) {
+    memset(f, 0, sizeof *f);
+    f->names = names;
+    f->report = report;
+    f->keep_args = keep_args;
+    f->last_track = SIZE_MAX;
+    f->key_count = f->args_count = f->extra_count = 1;
+    must_grow(&f->keys, &f->key_room, 1, sizeof *f->keys);
+    must_grow(&f->args, &f->args_room, 1, sizeof *f->args);
+    must_grow(&f->extras, &f->extra_room, 1, sizeof *f->extras);
+    memset(f->keys, 0, sizeof *f->keys);
+    memset(f->args, 0, sizeof *f->args);
+    memset(f->extras, 0, sizeof *f->extras);
+}
+
+static uint32_t foreign_text(foreign *f, slice value) {
+    textbuf plain = {NULL, 0, 0, false};
+    uint32_t number;
+    if (slice_is(value, SLICE("null"))) return 0;
+    if (json_string(value, &plain) && text_end(&plain)) value = (slice){plain.p, plain.n};
+    if (plain.failed) out_of_memory();
+    number = name_number(f->names, value); /* a bare number or word stands for its text */
+    text_free(&plain);
+    return number;
+}
+
+/* Two figures added without a way to overflow. */
+static int64_t foreign_sum(int64_t a, int64_t b) {
+    if (b > 0 && a > INT64_MAX - b) return INT64_MAX;
+    if (b < 0 && a < INT64_MIN - b) return INT64_MIN;
+    return a + b;
+}
+
+/* Takes one field of metadata. Other tools put fields of these names into args as well ("device": 0): outside of an object
+ * of our own only texts count as key fields. True when it was one. */
+static bool foreign_field(foreign *f, slice name, slice value, bool own, foreign_key *key, foreign_extra *extra) {
+    static const char *const keys[KEY_FIELDS] = {"", "phase", "activity", "backend", "dtype", "device", "module"};
+    int64_t bytes;
+    if (name.n < 5 || name.n > 17) return false;
+    for (int i = KEY_PHASE; i < KEY_FIELDS; i++) {
+        if (name.p[0] != keys[i][0] || !slice_is(name, slice_of(keys[i]))) continue;
+        if (!own && value.p[0] != '"') return false;
+        key->field[i] = foreign_text(f, value);
+        return key->field[i] != 0;
+    }
+    if (slice_is(name, SLICE("hook_error"))) extra->hook_errors = value.p[0] == '"' && value.n > 2;
+    if (name.p[0] != 'a' || !json_integer(value, &bytes)) return false;
+    if (slice_is(name, SLICE("alloc_bytes"))) extra->alloc_bytes = bytes;
+    else if (slice_is(name, SLICE("alloc_delta_bytes"))) extra->alloc_delta_bytes = bytes;
+    else if (slice_is(name, SLICE("alloc_live_bytes")) || slice_is(name, SLICE("alloc_peak_bytes")))
+        extra->peak_live_bytes = bytes > extra->peak_live_bytes ? bytes : extra->peak_live_bytes;
+    return false;
+}
+
+/* Key fields and figures of args.metadata (LeanProfiler's form) or of args itself. false when there are none: then the
+ * category of the event tells rows of one name apart. */
+static bool foreign_metadata(foreign *f, slice args, foreign_key *key, foreign_extra *extra) {
+    slice name, value, object = {NULL, 0};
+    const char *at = args.p;
+    bool any = false;
+    memset(extra, 0, sizeof *extra);
+    while (args.n > 2 && json_next(args, &at, &name, &value)) {
+        if (slice_is(name, SLICE("metadata")) && value.p[0] == '{') object = value;
+        else if (foreign_field(f, name, value, false, key, extra)) any = true;
+    }
+    if (!object.n) return any;
+    at = object.p;
+    while (json_next(object, &at, &name, &value)) foreign_field(f, name, value, true, key, extra);
+    return true;
+}
+
+static void foreign_add_extra(foreign *f, uint32_t key, const foreign_extra *more) {
+    foreign_extra *const sum = &f->keys[key].sum;
+    sum->alloc_bytes = foreign_sum(sum->alloc_bytes, more->alloc_bytes);
+    sum->alloc_delta_bytes = foreign_sum(sum->alloc_delta_bytes, more->alloc_delta_bytes);
+    sum->hook_errors += more->hook_errors;
+    if (more->peak_live_bytes > sum->peak_live_bytes) sum->peak_live_bytes = more->peak_live_bytes;
+}
+
+/* Categories that say no more than who wrote the event. */
+static bool foreign_plain_category(slice cat) {
+    const char *const comma = cat.n ? memchr(cat.p, ',', cat.n) : NULL;
+    if (comma) cat.n = (size_t)(comma - cat.p);
+    return cat.n == 0 || slice_is(cat, SLICE("span")) || slice_is(cat, SLICE("spanprof")) || slice_is(cat, SLICE("lean"));
+}
+
+static uint32_t foreign_key_named(foreign *f, const json_event *e, foreign_key *key) {
+    key->field[KEY_NAME] = name_number(f->names, e->name.p ? e->name : SLICE(""));
+    key->category = e->cat.n ? name_number(f->names, e->cat) : 0;
+    return foreign_key_of(f, key);
+}
+
+/* The key of an event without metadata, by name and category. Nearly all are of this kind, so the last key seen of each
+ * hash is remembered. */
+static uint32_t foreign_plain_key(foreign *f, const json_event *e) {
+    uint64_t head = 0, tail = 0;
+    foreign_recent *recent;
+    foreign_key key;
+    if (e->name.n >= 8) {
+        memcpy(&head, e->name.p, 8);
+        memcpy(&tail, e->name.p + e->name.n - 8, 8);
+    } else if (e->name.n) {
+        memcpy(&head, e->name.p, e->name.n);
+    }
+    head = (head ^ tail * 31 ^ e->name.n << 32 ^ e->cat.n) * UINT64_C(0x9e3779b97f4a7c15);
+    recent = &f->recent[head >> (64 - FOREIGN_RECENT_BITS)];
+    if (recent->key && slice_is(recent->name, e->name) && slice_is(recent->cat, e->cat)) return recent->key;
+    memset(&key, 0, sizeof key);
+    if (!foreign_plain_category(e->cat)) key.field[KEY_ACTIVITY] = name_number(f->names, e->cat);
+    recent->key = foreign_key_named(f, e, &key);
+    recent->name = name_raw(f->names, f->keys[recent->key].field[KEY_NAME]); /* texts of the table do not move */
+    recent->cat = name_raw(f->names, f->keys[recent->key].category);
+    return recent->key;
+}
+
+/* An X, B or E event; others are none of spans' business. */
+static void foreign_add(foreign *f, const json_event *e) {
+    foreign_track *t;
+    foreign_key key;
+    foreign_extra extra;
+    uint32_t number;
+    size_t place;
+    if (e->ph != 'X' && e->ph != 'B' && e->ph != 'E') return;
+    place = foreign_track_of(f, &e->pid, &e->tid); /* may move the tracks */
+    t = &f->tracks[place];
+    if (e->ph == 'E') {
+        number = e->name.n ? name_number(f->names, e->name) : 0;
+        must_grow(&t->halves, &t->half_room, t->half_count + 1, sizeof *t->halves);
+        t->halves[t->half_count++] = (foreign_half){e->ts_ns, e->offset, number, foreign_args_of(f, e->args), 0, true};
+        return;
+    }
+    memset(&key, 0, sizeof key);
+    number = foreign_metadata(f, e->args, &key, &extra) ? foreign_key_named(f, e, &key) : foreign_plain_key(f, e);
+    if (e->ph == 'X') {
+        foreign_add_extra(f, number, &extra);
+        must_grow(&t->spans, &t->room, t->count + 1, sizeof *t->spans);
+        t->spans[t->count++] = (foreign_record){e->ts_ns, e->dur_ns, number, foreign_args_of(f, e->args)};
+        return;
+    }
+    must_grow(&t->halves, &t->half_room, t->half_count + 1, sizeof *t->halves);
+    t->halves[t->half_count] = (foreign_half){e->ts_ns, e->offset, number, foreign_args_of(f, e->args), 0, false};
+    if (extra.alloc_bytes || extra.alloc_delta_bytes || extra.peak_live_bytes || extra.hook_errors) {
+        must_grow(&f->extras, &f->extra_room, f->extra_count + 1, sizeof *f->extras);
+        f->extras[f->extra_count] = extra;
+        if (f->extra_count > UINT32_MAX - 1) out_of_memory();
+        t->halves[t->half_count].extra = (uint32_t)f->extra_count++;
+    }
+    t->half_count++;
+}
+
+/* ---- order --------------------------------------------------------------------------------------------------------- */
+
+/* By start, longest first: a parent stands before its children. An open span is the longest. */
+static bool foreign_span_after(const void *a, const void *b) {
+    const foreign_record *x = a, *y = b;
+    if (x->start != y->start) return x->start > y->start;
+    return (uint64_t)x->duration < (uint64_t)y->duration;
+}
+
+static bool foreign_half_after(const void *a, const void *b) {
+    return ((const foreign_half *)a)->ts > ((const foreign_half *)b)->ts;
+}
+
+/* Stable merge sort from below; runs that are in order already cost one comparison, so sorted input costs one pass. */
+static void foreign_sort(void *array, size_t count, size_t size, bool (*after)(const void *, const void *)) {
+    char *from = array, *to = NULL, *spare = NULL;
+    size_t sorted = 1;
+    for (; sorted < count && !after(from + (sorted - 1) * size, from + sorted * size); sorted++) {}
+    if (sorted >= count) return;
+    spare = to = must_alloc(count, size);
+    for (size_t width = 1; width < count; width *= 2) {
+        for (size_t low = 0; low < count; low += 2 * width) {
+            const size_t mid = count - low < width ? count : low + width;
+            const size_t high = count - low < 2 * width ? count : low + 2 * width;
+            size_t a = low, b = mid, at = low;
+            if (mid == high || !after(from + (mid - 1) * size, from + mid * size)) {
+                memcpy(to + low * size, from + low * size, (high - low) * size);
+                continue;
+            }
+            while (a < mid && b < high) {
+                const size_t take = after(from + a * size, from + b * size) ? b++ : a++;
+                memcpy(to + at++ * size, from + take * size, size);
+            }
+            memcpy(to + at * size, from + a * size, (mid - a) * size);
+            memcpy(to + (at + mid - a) * size, from + b * size, (high - b) * size);
+        }
+        { char *const swap = from; from = to; to = swap; }
+    }
+    if (from != array) memcpy(array, from, count * size);
+    free(spare);
+}
+
+/* ---- matching B and E ---------------------------------------------------------------------------------------------- */
+
+/* An open B. Those of one name are chained, so that the innermost of a name is found at once however deep the stack. */
+typedef struct {
+    const foreign_half *half;
+    size_t span;  /* its record, made in the order of the Bs, so that of two equal spans the outer stays the first */
+    size_t below; /* 1 + the next outer one of its name, 0: none */
+    bool closed;
+} foreign_open;
+
+typedef struct { foreign_open *stack; size_t depth, room; size_t *innermost; /* by name: 1 + place in the stack */ } foreign_opens;
+
+static void foreign_begin(foreign *f, foreign_track *t, foreign_opens *o, const foreign_half *b) {
+    size_t *const innermost = &o->innermost[f->keys[b->key].field[KEY_NAME]];
+    must_grow(&t->spans, &t->room, t->count + 1, sizeof *t->spans);
+    must_grow(&o->stack, &o->room, o->depth + 1, sizeof *o->stack);
+    t->spans[t->count] = (foreign_record){b->ts, FOREIGN_OPEN, b->key, b->args};
+    o->stack[o->depth++] = (foreign_open){b, t->count++, *innermost, false};
+    *innermost = o->depth;
+}
+
+static void foreign_end(foreign *f, foreign_track *t, foreign_opens *o, const foreign_half *e) {
+    const foreign_half *b;
+    foreign_record *r;
+    size_t at;
+    while (o->depth && o->stack[o->depth - 1].closed) o->depth--;
+    at = e->key ? o->innermost[e->key] : o->depth;
+    if (at == 0) {
+        json_count(f->report, JSON_UNMATCHED_E, e->offset);
+        return;
+    }
+    if (at != o->depth) json_count(f->report, JSON_OUT_OF_ORDER_E, e->offset);
+    b = o->stack[at - 1].half;
+    r = &t->spans[o->stack[at - 1].span];
+    o->stack[at - 1].closed = true;
+    o->innermost[f->keys[b->key].field[KEY_NAME]] = o->stack[at - 1].below;
+    r->duration = b->ts < 0 && e->ts > INT64_MAX + b->ts ? INT64_MAX : e->ts - b->ts;
+    if (!r->args) r->args = e->args;
+    foreign_add_extra(f, b->key, &f->extras[b->extra]);
+}
+
+static void foreign_match(foreign *f, foreign_track *t, foreign_opens *o) {
+    foreign_sort(t->halves, t->half_count, sizeof *t->halves, foreign_half_after);
+    o->depth = 0;
+    for (size_t i = 0; i < t->half_count; i++) {
+        if (t->halves[i].is_end) foreign_end(f, t, o, &t->halves[i]);
+        else foreign_begin(f, t, o, &t->halves[i]);
+    }
+    for (size_t i = 0; i < o->depth; i++) {
+        const foreign_half *const b = o->stack[i].half;
+        if (o->stack[i].closed) continue;
+        o->innermost[f->keys[b->key].field[KEY_NAME]] = 0;
+        f->unfinished++;
+        json_count(f->report, JSON_UNFINISHED_B, b->offset);
+    }
+    free(t->halves);
+    t->halves = NULL;
+    t->half_count = t->half_room = 0;
+}
+
+/* After the last event: B and E become spans, and each track is put in order. */
+static void foreign_finish(foreign *f) {
+    foreign_opens opens = {NULL, 0, 0, NULL};
+    opens.innermost = must_alloc(f->names->count + 1, sizeof *opens.innermost);
+    for (size_t i = 0; i < f->track_count; i++) {
+        foreign_match(f, &f->tracks[i], &opens);
+        foreign_sort(f->tracks[i].spans, f->tracks[i].count, sizeof *f->tracks[i].spans, foreign_span_after);
+    }
+    free(opens.stack);
+    free(opens.innermost);
+}
+
+/* ---- a file of foreign JSON --------------------------------------------------------------------------------------- */
+
+/* An event that is no span. */
+typedef struct foreign_event {
+    int64_t ts;
+    uint32_t name, category, id, args; /* numbers of names; args of foreign.args */
+    uint32_t track;
+    char phase, scope, id_kind;
+} foreign_event;
+
+typedef struct foreign_names {
+    json_id pid, tid;
+    bool of_process;
+    uint32_t name;
+} foreign_names;
+
+struct foreign_load {
+    session *s;
+    const char *path;
+    foreign f;
+    json_report report;
+    foreign_event *events;
+    foreign_names *names;
+    size_t event_count, event_room, name_count, name_room;
+    int64_t first, last;
+    uint32_t *dumps; /* by track: index of its dump */
+    uint32_t *lanes;
+};
+
+static const foreign *foreign_of(const dump_input *d) { return &d->foreign->f; }
+
 /* ---- rows and statistics ---------------------------------------------------------------------------------------- */
 
 static void rows_rehash(row_table *t, size_t slots) {
@@ -1788,6 +3778,7 @@ typedef struct span_view {
     uint64_t pos;              /* word in the lane */
     uint32_t depth, site;
     slice name;                /* of a span that brings its own */
+    uint32_t args;             /* of a span from JSON: number of its args */
     const uint64_t *const *refs; /* records that speak of it, in order */
     size_t ref_count;
     uint32_t unfinished, abandoned, crossing, elsewhere;
@@ -1886,7 +3877,8 @@ static size_t sites_room(const dump_input *d) {
 NOINLINE static figures *site_figures(walk *w, uint32_t site) {
     const size_t dump = (size_t)(w->d - w->s->dumps);
     const row_key key = plain_key(w->s, w->d, site_name(w->s, w->d, site));
-    figures *f = worker_row(w->worker, row_number(&w->s->rows, &key));
+    const uint32_t given = site < w->d->site_count ? w->d->sites[site].row : 0;
+    figures *f = worker_row(w->worker, given ? given - 1 : row_number(&w->s->rows, &key));
     if (site < sites_room(w->d)) w->worker->sites[dump][site] = f;
     if ((site >= w->d->site_count || !w->d->sites[site].name) && !w->d->undefined_sites++)
         complain(w->s, w->d->path, NO_OFFSET, "a span's site %" PRIu32 " is not defined", site);
@@ -2041,7 +4033,7 @@ static void span_resolve(walk *w, uint32_t index, span_view *v) {
 }
 
 /* A span in full generality; word `index` of the block is its first. */
-NOINLINE static void walk_span(walk *w, const block_entry *b, uint32_t index, uint32_t site, slice name, uint64_t duration, const walk_mode mode) {
+NOINLINE static void walk_span(walk *w, const block_entry *b, uint32_t index, uint32_t site, slice name, uint64_t duration, walk_mode mode) {
     worker *k = w->worker;
     span_view v;
     open_span *top, *o;
@@ -2056,6 +4048,7 @@ NOINLINE static void walk_span(walk *w, const block_entry *b, uint32_t index, ui
     v.name = name;
     v.index = w->span_index++;
     v.pos = b->seq * w->d->words_in_block + index;
+    if (w->d->is_json) v.args = (uint32_t)b->words[index + 3];
     span_resolve(w, index, &v);
     if (mode == WALK_VISIT) {
         if (w->visit->span) w->visit->span(w, &v);
@@ -2522,7 +4515,7 @@ static void extras_prepare(session *s) {
         async_event *a = &s->asyncs[i];
         const dump_input *d = &s->dumps[a->process];
         a->ns = clock_ns(d, a->ns) + d->shift_ns;
-        a->name = site_name(s, d, a->name);
+        if (!a->is_named) a->name = site_name(s, d, a->name);
         a->process = d->process;
     }
     for (i = 0; i < s->track_count; i++) {
@@ -2549,6 +4542,19 @@ static void extra_count(session *s, worker *k, const row_key *key, uint64_t dura
     }
     figures_add(f, duration);
     f->self -= duration; /* they take no thread's time */
+}
+
+/* The time that a JSON file's other events cover. */
+static void foreign_window(session *s, worker *k) {
+    size_t i, j;
+    for (i = 0; i < s->dump_count; i++) {
+        const foreign_load *l = s->dumps[i].foreign;
+        for (j = 0; l && j < l->event_count; j++) {
+            const uint64_t ns = (uint64_t)l->events[j].ts - (uint64_t)l->first + s->dumps[i].shift_ns;
+            if (ns < k->first_ns) k->first_ns = ns;
+            if (ns > k->last_ns) k->last_ns = ns;
+        }
+    }
 }
 
 /* Counts asynchronous operations and the spans of tracks. */
@@ -2659,6 +4665,7 @@ static void count_all(session *s) {
     crew_do(s, p.task_count, stats_work, &p);
     progress(s, NULL, 0, 1);
     extras_count(s, &p.workers[0], WALK_STATS);
+    foreign_window(s, &p.workers[0]);
     workers_merge(s, p.workers);
     workers_free(s, p.workers);
     free(p.tasks);
@@ -2791,11 +4798,12 @@ typedef struct output {
 } output;
 
 #define OUTPUT_BYTES (1u << 20)
+#define OUTPUT_MEMORY (-2) /* as fd: the text is kept */
 
 static void output_fail(output *o, const char *what) {
     if (!o->failed) diag(o->path, NO_OFFSET, "%s: %s", what, strerror(errno));
     o->failed = 1;
-    o->s->output_failed = 1;
+    if (o->s) o->s->output_failed = 1;
 }
 
 static void write_all(output *o, const char *p, size_t n) {
@@ -2859,7 +4867,8 @@ static int output_open(output *o, session *s, const char *path) {
 
 static void output_flush(output *o) {
     if (o->text.failed) out_of_memory();
-    write_all(o, o->text.p, o->text.n);
+    if (o->fd == OUTPUT_MEMORY) return;
+    if (o->text.n) write_all(o, o->text.p, o->text.n);
     o->text.n = 0;
 }
 
@@ -2881,6 +4890,21 @@ static void output_close(output *o) {
         free(o->temporary);
     }
     text_free(&o->text);
+}
+
+/* Writes a whole text; false after saying what went wrong. */
+static bool save_text(const char *path, const textbuf *t) {
+    output o;
+    if (output_open(&o, NULL, path) != 0) return false;
+    write_all(&o, t->p ? t->p : "", t->n);
+    output_close(&o);
+    return !o.failed;
+}
+
+/* The raw args of that number. */
+static slice foreign_args(const dump_input *d, uint32_t number) {
+    const foreign *f = foreign_of(d);
+    return number < f->args_count ? f->args[number] : SLICE("{}");
 }
 
 /* ---- trace JSON ------------------------------------------------------------------------------------------------- */
@@ -3004,6 +5028,18 @@ static void args_full(walk *w, textbuf *t, bool *any, const span_view *v, const 
     text_byte(t, '}');
 }
 
+/* The members of an args object as another tool wrote it, made strict. */
+static void args_raw(textbuf *t, bool *any, slice raw) {
+    textbuf clean = { NULL, 0, 0, false };
+    if (json_clean(&clean, raw) && clean.n > 2) {
+        text_str(t, *any ? "," : ",\"args\":{");
+        *any = true;
+        text_put(t, clean.p + 1, clean.n - 2);
+    }
+    if (clean.failed) out_of_memory();
+    text_free(&clean);
+}
+
 /* The args of a span, with the brace that ends them; nothing where there is nothing to say. */
 static void span_args(walk *w, textbuf *t, const span_view *v) {
     const args_mode mode = w->s->opt->args;
@@ -3018,7 +5054,8 @@ static void span_args(walk *w, textbuf *t, const span_view *v) {
         m.set |= SPANPROF_META_BIT(step);
         memcpy(&m.number[SPANPROF_META_step], &w->step, sizeof w->step);
     }
-    if (mode == ARGS_FULL) args_full(w, t, &any, v, &m);
+    if (v->args) args_raw(t, &any, foreign_args(w->d, v->args));
+    else if (mode == ARGS_FULL) args_full(w, t, &any, v, &m);
     if (mode == ARGS_SET)
         for (i = 0; i < SPANPROF_META_COUNT; i++) {
             const bool always = m.hooked && (i == SPANPROF_META_timing || i == SPANPROF_META_hook_error);
@@ -3142,7 +5179,7 @@ static void trace_span(walk *w, const span_view *v) {
     memcpy(p, ",\"dur\":", 7);
     p = put_us(p + 7, v->end_ns - v->start_ns);
     t->n = (size_t)(p - t->p);
-    if (v->ref_count || w->has_step || w->cycle || v->unfinished || w->s->opt->args == ARGS_FULL) span_args(w, t, v);
+    if (v->ref_count || v->args || w->has_step || w->cycle || v->unfinished || w->s->opt->args == ARGS_FULL) span_args(w, t, v);
     text_byte(t, '}');
     x->any = true;
     x->zero_ns = v->start_ns;
@@ -3376,6 +5413,47 @@ static void write_tracks(session *s, output *o) {
     }
 }
 
+/* An event of a JSON file that is no span, as it was. */
+static void write_foreign_event(session *s, textbuf *t, const foreign_load *l, const foreign_event *e) {
+    const dump_input *d = &s->dumps[l->dumps[e->track]];
+    const thread_entry *thread = &d->threads[l->lanes[e->track]];
+    const char phase[2] = { e->phase, '\0' };
+    const uint64_t ns = (uint64_t)e->ts - (uint64_t)l->first + d->shift_ns;
+    const bool is_async = e->phase == 'b' || e->phase == 'n' || e->phase == 'e';
+    bool any = false;
+    if (ns < s->first_ns || ns - s->first_ns < s->opt->window_from || ns - s->first_ns > s->opt->window_to || !thread->ids.p) return;
+    event_head(t, phase, name_json(&s->names, e->name), thread);
+    text_us(t, ns - s->first_ns);
+    if (e->category || is_async || e->id) {
+        text_str(t, ",\"cat\":");
+        text_slice(t, e->category ? name_json(&s->names, e->category) : SLICE("\"\""));
+    }
+    if (e->phase == 'i') text_form(t, ",\"s\":\"%c\"", e->scope == 'g' || e->scope == 'p' ? e->scope : 't');
+    if (e->id && is_async && e->id_kind) {
+        text_form(t, ",\"id2\":{\"%s\":", e->id_kind == 'g' ? "global" : "local");
+        text_slice(t, name_json(&s->names, e->id));
+        text_byte(t, '}');
+    } else if (e->id) {
+        text_str(t, ",\"id\":");
+        text_slice(t, name_json(&s->names, e->id));
+    }
+    if (e->phase == 's' || e->phase == 't' || e->phase == 'f') text_str(t, ",\"bp\":\"e\"");
+    if (e->args) args_raw(t, &any, l->f.args[e->args]);
+    text_str(t, any ? "}}" : "}");
+}
+
+static void write_foreign(session *s, output *o) {
+    size_t i, j;
+    for (i = 0; i < s->dump_count; i++) {
+        const foreign_load *l = s->dumps[i].foreign;
+        if (!l || (i && s->dumps[i - 1].foreign == l)) continue;
+        for (j = 0; j < l->event_count; j++) {
+            write_foreign_event(s, &o->text, l, &l->events[j]);
+            output_room(o);
+        }
+    }
+}
+
 /* What a reader of the trace should know about its making. */
 static void write_other_data(session *s, textbuf *t) {
     size_t i;
@@ -3412,6 +5490,11 @@ static void sites_prepare(session *s) {
             text_str(&t, ",\n{\"ph\":\"X\",\"name\":");
             text_slice(&t, name_json(&s->names, site->name));
             text_byte(&t, ',');
+            if (site->category) {
+                text_str(&t, "\"cat\":");
+                text_slice(&t, name_json(&s->names, site->category));
+                text_byte(&t, ',');
+            }
             if (t.failed) out_of_memory();
             site->head = slice_copy((slice){ t.p, t.n });
             text_free(&t);
@@ -3427,6 +5510,7 @@ static void write_trace(session *s, output *o) {
     write_trace_names(s, o);
     write_lanes(s, o, &visit);
     write_tracks(s, o);
+    write_foreign(s, o);
     text_str(&o->text, "\n]}");
 }
 
@@ -3795,6 +5879,1301 @@ static void write_summary(session *s, output *o) {
     free(items);
 }
 
+/* ---- CSV -------------------------------------------------------------------------------------------------------- */
+
+/* The rows of the summary. */
+static void write_csv(session *s, output *o) {
+    textbuf *t = &o->text;
+    size_t count, i, c;
+    sort_item *items = rows_sorted(s, SORT_SELF, &count);
+    for (c = 0; c < KEY_FIELDS; c++) text_form(t, "%s,", key_names[c]);
+    text_str(t, "process,pid,kind");
+    for (c = 0; c < FIGURE_COLUMNS; c++) text_form(t, ",%s", figure_columns[c].name);
+    text_str(t, ",hook_errors,alloc_bytes,peak_live_bytes,alloc_delta_bytes\n");
+    for (i = 0; i < count; i++) {
+        const row_entry *r = items[i].row;
+        int64_t delta;
+        memcpy(&delta, &r->sum.alloc_delta_bytes, sizeof delta);
+        for (c = 0; c < KEY_FIELDS; c++) {
+            text_csv(t, name_raw(&s->names, r->key.field[c]));
+            text_byte(t, ',');
+        }
+        if (r->key.process) {
+            text_csv(t, name_raw(&s->names, s->processes[r->key.process - 1].name));
+            text_form(t, ",%" PRIu32, s->processes[r->key.process - 1].pid);
+        } else {
+            text_byte(t, ',');
+        }
+        text_form(t, ",%s", kind_names[r->key.kind]);
+        for (c = 0; c < FIGURE_COLUMNS; c++) text_form(t, ",%" PRIu64, figure_columns[c].of(r));
+        text_form(t, ",%" PRIu64 ",%" PRIu64 ",%" PRIu64 ",%" PRId64 "\n", r->sum.hook_errors, r->sum.alloc_bytes, r->sum.peak_live_bytes, delta);
+        output_room(o);
+    }
+    free(items);
+}
+
+/* One line a span. */
+static void csv_span(walk *w, const span_view *v) {
+    static const uint8_t fields[] = { SPANPROF_META_phase, SPANPROF_META_activity, SPANPROF_META_backend, SPANPROF_META_dtype,
+                                      SPANPROF_META_device, SPANPROF_META_module };
+    session *s = w->s;
+    textbuf *t = ((span_writer *)w->user)->text;
+    const process_entry *p = &s->processes[w->d->process];
+    const thread_entry *thread = &w->d->threads[w->thread];
+    meta_view m;
+    size_t i;
+    m.set = 0;
+    m.hooked = 0;
+    for (i = 0; i < v->ref_count; i++)
+        if (SPANPROF_RECORD_TYPE(*v->refs[i]) == SPANPROF_RECORD_META) meta_add(&m, v->refs[i], (size_t)SPANPROF_RECORD_WORDS(*v->refs[i]));
+    text_u64(t, p->pid);
+    text_byte(t, ',');
+    text_u64(t, thread->tid);
+    text_byte(t, ',');
+    text_csv(t, name_raw(&s->names, thread->name));
+    text_byte(t, ',');
+    text_csv(t, v->name.p ? v->name : name_raw(&s->names, site_name(s, w->d, v->site)));
+    for (i = 0; i < sizeof fields; i++) {
+        text_byte(t, ',');
+        if (w->d->is_json) text_csv(t, name_raw(&s->names, foreign_of(w->d)->keys[v->site].field[i + 1]));
+        else if (m.set & 1u << fields[i]) text_csv(t, m.text[fields[i]]);
+    }
+    text_form(t, ",%" PRIu64 ",%" PRIu64 ",%" PRIu32 ",%" PRIu64 ",", v->start_ns - s->first_ns, v->end_ns - v->start_ns, v->depth, w->l->first_index + v->index);
+    if (v->parent != UINT64_MAX) text_u64(t, w->l->first_index + v->parent);
+    text_form(t, ",%u,%u\n", v->unfinished, v->crossing);
+}
+
+static void write_spans(session *s, output *o) {
+    static const visitor visit = { csv_span, NULL, NULL };
+    text_str(&o->text, "pid,tid,thread,name,phase,activity,backend,dtype,device,module,start_ns,duration_ns,depth,event_index,parent_index,unfinished,crossing\n");
+    write_lanes(s, o, &visit);
+}
+
+/* ---- call tree: folded stacks and flame graph ------------------------------------------------------------------- */
+
+typedef struct tree_node {
+    size_t parent;
+    uint32_t name;
+    uint64_t self, total;
+    double x; /* left edge, in ns */
+} tree_node;
+
+/* Nodes by the path of names that leads to them; a parent has a lower number than its children. */
+typedef struct call_tree {
+    session *s;
+    tree_node *nodes;
+    size_t count, room;
+    size_t *slots; /* number of the node, 0: free; node 0 is the root */
+    size_t slot_count;
+} call_tree;
+
+static size_t tree_slot(const call_tree *t, size_t parent, uint32_t name) {
+    const uint64_t key[2] = { parent, name };
+    size_t at = (size_t)hash_bytes(key, sizeof key) & (t->slot_count - 1);
+    while (t->slots[at] && (t->nodes[t->slots[at]].parent != parent || t->nodes[t->slots[at]].name != name)) at = (at + 1) & (t->slot_count - 1);
+    return at;
+}
+
+/* The child of that name, made when it is new. */
+static size_t tree_child(call_tree *t, size_t parent, uint32_t name) {
+    size_t at, i;
+    if (t->count * 2 >= t->slot_count) {
+        free(t->slots);
+        t->slot_count = t->slot_count ? t->slot_count * 2 : 256;
+        t->slots = must_alloc(t->slot_count, sizeof *t->slots);
+        for (i = 1; i < t->count; i++) t->slots[tree_slot(t, t->nodes[i].parent, t->nodes[i].name)] = i;
+    }
+    at = tree_slot(t, parent, name);
+    if (!t->slots[at]) {
+        must_grow(&t->nodes, &t->room, t->count + 1, sizeof *t->nodes);
+        memset(&t->nodes[t->count], 0, sizeof *t->nodes);
+        t->nodes[t->count].parent = parent;
+        t->nodes[t->count].name = name;
+        t->slots[at] = t->count++;
+    }
+    return t->slots[at];
+}
+
+static void tree_span(walk *w, const span_view *v) {
+    call_tree *t = w->user;
+    const size_t parent = v->elsewhere ? 0 : w->open[w->open_count - 1].node;
+    w->node = tree_child(t, parent, v->name.p ? name_number(&w->s->names, v->name) : site_name(w->s, w->d, v->site));
+    if (v->elsewhere) t->nodes[w->node].self += v->end_ns - v->start_ns;
+}
+
+static void tree_closed(walk *w, const open_span *o) {
+    call_tree *t = w->user;
+    if (!o->unfinished) t->nodes[o->node].self += o->end_ns - o->start_ns - o->covered;
+}
+
+/* Builds the tree of all spans; with --by-process the processes are its first level. */
+static void tree_build(call_tree *t, session *s) {
+    static const visitor visit = { tree_span, tree_closed, NULL };
+    size_t count, i, b;
+    lane_task *tasks = tasks_by_lane(s, &count);
+    worker *workers = workers_new(s);
+    memset(t, 0, sizeof *t);
+    t->s = s;
+    must_grow(&t->nodes, &t->room, 1, sizeof *t->nodes);
+    memset(t->nodes, 0, sizeof *t->nodes);
+    t->count = 1;
+    for (i = 0; i < count; i++) {
+        dump_input *d = &s->dumps[tasks[i].dump];
+        walk w;
+        walk_begin(&w, s, d, tasks[i].lane, &workers[0]);
+        w.visit = &visit;
+        w.user = t;
+        if (s->opt->by_process) w.open[0].node = tree_child(t, 0, s->processes[d->process].name);
+        for (b = 0; b < w.l->count; b++) walk_block(&w, &d->blocks[w.l->first + b], WALK_VISIT);
+        walk_pop_all(&w);
+        walk_end(&w);
+    }
+    for (i = t->count - 1; i > 0; i--) {
+        t->nodes[i].total += t->nodes[i].self;
+        t->nodes[t->nodes[i].parent].total += t->nodes[i].total;
+    }
+    workers_free(s, workers);
+    free(tasks);
+}
+
+static void tree_free(call_tree *t) {
+    free(t->nodes);
+    free(t->slots);
+}
+
+typedef struct tree_item {
+    session *s;
+    const tree_node *node;
+    size_t number;
+} tree_item;
+
+static int tree_order(const void *a, const void *b) {
+    const tree_item *x = a, *y = b;
+    if (x->node->parent != y->node->parent) return x->node->parent < y->node->parent ? -1 : 1;
+    return slice_order(name_raw(&x->s->names, x->node->name), name_raw(&y->s->names, y->node->name));
+}
+
+/* The nodes, children of one parent together and by name; a parent stands before its children. */
+static tree_item *tree_sorted(const call_tree *t) {
+    tree_item *items = must_alloc(t->count, sizeof *items);
+    size_t i;
+    for (i = 1; i < t->count; i++) items[i - 1] = (tree_item){ t->s, &t->nodes[i], i };
+    qsort(items, t->count - 1, sizeof *items, tree_order);
+    return items;
+}
+
+/* A name inside a folded stack, where ';' parts names and a line is an entry. */
+static void text_frame(textbuf *t, slice name) {
+    const size_t from = t->n;
+    size_t i;
+    text_plain(t, name);
+    for (i = from; i < t->n; i++)
+        if (t->p[i] == ';') t->p[i] = ':';
+}
+
+static void write_folded(session *s, output *o) {
+    call_tree t;
+    tree_item *items;
+    size_t *path = NULL, room = 0, i, n, at;
+    tree_build(&t, s);
+    items = tree_sorted(&t);
+    for (i = 0; i + 1 < t.count; i++) {
+        if (items[i].node->self == 0) continue;
+        for (n = 0, at = items[i].number; at; at = t.nodes[at].parent) {
+            must_grow(&path, &room, n + 1, sizeof *path);
+            path[n++] = at;
+        }
+        while (n > 0) {
+            text_frame(&o->text, name_raw(&s->names, t.nodes[path[--n]].name));
+            text_byte(&o->text, n ? ';' : ' ');
+        }
+        text_u64(&o->text, items[i].node->self);
+        text_byte(&o->text, '\n');
+        output_room(o);
+    }
+    free(path);
+    free(items);
+    tree_free(&t);
+}
+
+/* Text inside XML: what it does not allow becomes \xNN. */
+static void text_xml(textbuf *t, slice s) {
+    textbuf plain = { NULL, 0, 0, false };
+    size_t i;
+    text_plain(&plain, s);
+    for (i = 0; i < plain.n; i++) {
+        if (plain.p[i] == '<') text_str(t, "&lt;");
+        else if (plain.p[i] == '>') text_str(t, "&gt;");
+        else if (plain.p[i] == '&') text_str(t, "&amp;");
+        else if (plain.p[i] == '"') text_str(t, "&quot;");
+        else text_byte(t, plain.p[i]);
+    }
+    text_free(&plain);
+}
+
+/* A flame graph: the outermost spans at the top, width by total time; hovering tells the figures. */
+static void write_svg(session *s, output *o) {
+    enum { WIDTH = 1200, ROW = 17, TOP = 30 };
+    call_tree t;
+    tree_item *items;
+    size_t *depth, deepest = 0, i;
+    double *used, scale;
+    tree_build(&t, s);
+    items = tree_sorted(&t);
+    depth = must_alloc(t.count, sizeof *depth);
+    used = must_alloc(t.count, sizeof *used);
+    scale = t.nodes[0].total ? (double)WIDTH / (double)t.nodes[0].total : 0;
+    for (i = 1; i < t.count; i++) {
+        depth[i] = depth[t.nodes[i].parent] + 1;
+        if ((double)t.nodes[i].total * scale >= 0.1 && depth[i] > deepest) deepest = depth[i];
+    }
+    text_form(&o->text, "<svg xmlns=\"http://www.w3.org/2000/svg\" width=\"%d\" height=\"%zu\" font-family=\"monospace\" font-size=\"11\">\n", WIDTH, TOP + deepest * ROW + 10);
+    text_form(&o->text, "<rect width=\"100%%\" height=\"100%%\" fill=\"#fff\"/>\n<text x=\"4\" y=\"18\">%" PRIu64 " ns in spans</text>\n", t.nodes[0].total);
+    for (i = 0; i + 1 < t.count; i++) {
+        const size_t number = items[i].number, parent = t.nodes[number].parent;
+        tree_node *n = &t.nodes[number];
+        const double width = (double)n->total * scale;
+        const slice name = name_raw(&s->names, n->name);
+        const unsigned hue = (unsigned)(hash_bytes(name.p, name.n) % 60);
+        n->x = t.nodes[parent].x + used[parent];
+        used[parent] += (double)n->total;
+        if (width < 0.1) continue;
+        text_form(&o->text, "<g><title>");
+        text_xml(&o->text, name);
+        text_form(&o->text, " (total %" PRIu64 " ns, self %" PRIu64 " ns, %.2f %%)</title>", n->total, n->self, width * 100 / WIDTH);
+        text_form(&o->text, "<rect x=\"%.1f\" y=\"%zu\" width=\"%.1f\" height=\"%d\" fill=\"hsl(%u,80%%,65%%)\" stroke=\"#fff\" stroke-width=\"0.5\"/>",
+                  n->x * scale, TOP + (depth[number] - 1) * ROW, width, ROW - 1, hue);
+        if (width > 30) {
+            text_form(&o->text, "<text x=\"%.1f\" y=\"%zu\">", n->x * scale + 2, TOP + (depth[number] - 1) * ROW + 12);
+            text_xml(&o->text, label_cut(name, (size_t)((width - 4) / 6.7)));
+            text_str(&o->text, "</text>");
+        }
+        text_str(&o->text, "</g>\n");
+        output_room(o);
+    }
+    text_str(&o->text, "</svg>\n");
+    free(used);
+    free(depth);
+    free(items);
+    tree_free(&t);
+}
+
+/* ==== compare ====================================================================================================== */
+
+/* trace2summary compare: a regression gate over two summaries, or over several runs of each side.
+ *
+ *     compare_main(argc, argv, summarise)   argv behind the word "compare"; returns the exit code
+ *
+ * Laws, held for every input: a higher tolerance never adds a regression; a summary compared with itself has none; an input
+ * that is missing, empty, incomplete, of another schema or with a key twice never passes.
+ */
+
+/* ---- a small strict JSON document ---------------------------------------------------------------------------------- */
+
+enum { DOC_DEPTH = 64, DOC_BYTES = 256 << 20 };
+
+typedef enum { DOC_NULL, DOC_FALSE, DOC_TRUE, DOC_NUMBER, DOC_STRING, DOC_ARRAY, DOC_OBJECT } doc_kind;
+
+/* Values in the order of the text. The members of an object or array lie behind it, one after the other by `next`. */
+typedef struct {
+    doc_kind kind;
+    uint32_t next;   /* number of the value behind this one and all it holds */
+    slice key;       /* of a member of an object, decoded */
+    slice text;      /* of a string decoded, of a number as written */
+    uint64_t offset;
+} doc_value;
+
+typedef struct {
+    char *text;
+    const char *p, *end;
+    doc_value *list;
+    size_t count, room;
+    const char *error;
+    uint64_t error_offset;
+} doc;
+
+static bool doc_fail(doc *d, const char *what) {
+    if (!d->error) {
+        d->error = what;
+        d->error_offset = (uint64_t)(d->p - d->text);
+    }
+    return false;
+}
+
+static void doc_space(doc *d) {
+    while (d->p < d->end && (*d->p == ' ' || *d->p == '\t' || *d->p == '\n' || *d->p == '\r')) d->p++;
+}
+
+/* Decodes a string in place. */
+static bool doc_string(doc *d, slice *s) {
+    bool escaped = false;
+    uint64_t halves = 0;
+    const char *end;
+    if (d->p >= d->end || *d->p != '"') return doc_fail(d, "a string is missing");
+    end = json_string_end(d->p + 1, d->end, &escaped);
+    if (!end) return doc_fail(d, "a string without its end");
+    *s = (slice){d->p + 1, (size_t)(end - d->p - 1)};
+    for (size_t i = 0; i < s->n; i++) {
+        const char c = s->p[i];
+        if ((unsigned char)c < 0x20) return doc_fail(d, "a control character in a string");
+        if (c != '\\') continue;
+        i++; /* never the last: its quote would not have ended the string */
+        if (!strchr("\"\\/bfnrtu", s->p[i]) || (s->p[i] == 'u' && json_hex4(s->p + i + 1, s->p + s->n) < 0))
+            return doc_fail(d, "an escape that does not exist");
+    }
+    if (escaped) s->n = json_unescape(d->text + (s->p - d->text), *s, &halves);
+    d->p = end + 1;
+    return true;
+}
+
+static bool doc_word(doc *d, const char *word, doc_kind kind, doc_value *v) {
+    const size_t n = strlen(word);
+    if ((size_t)(d->end - d->p) < n || memcmp(d->p, word, n) != 0) return doc_fail(d, "no JSON value");
+    d->p += n;
+    v->kind = kind;
+    return true;
+}
+
+/* Recursion is bounded by DOC_DEPTH. */
+static bool doc_parse_value(doc *d, slice key, unsigned depth) {
+    doc_value v = {DOC_NULL, 0, key, {NULL, 0}, (uint64_t)(d->p - d->text)};
+    const size_t at = d->count;
+    bool good = true;
+    char close;
+    must_grow(&d->list, &d->room, d->count + 1, sizeof *d->list);
+    d->count++;
+    switch (d->p < d->end ? *d->p : '\0') {
+    case '"': v.kind = DOC_STRING; good = doc_string(d, &v.text); break;
+    case 'n': good = doc_word(d, "null", DOC_NULL, &v); break;
+    case 't': good = doc_word(d, "true", DOC_TRUE, &v); break;
+    case 'f': good = doc_word(d, "false", DOC_FALSE, &v); break;
+    case '{':
+    case '[':
+        if (depth == DOC_DEPTH) return doc_fail(d, "nested too deep");
+        v.kind = *d->p == '{' ? DOC_OBJECT : DOC_ARRAY;
+        close = *d->p++ == '{' ? '}' : ']';
+        doc_space(d);
+        while (good && !(d->p < d->end && *d->p == close)) {
+            slice member = {NULL, 0};
+            if (v.kind == DOC_OBJECT) {
+                if (!doc_string(d, &member)) return false;
+                doc_space(d);
+                if (d->p >= d->end || *d->p != ':') return doc_fail(d, "a colon is missing");
+                d->p++;
+                doc_space(d);
+            }
+            if (!doc_parse_value(d, member, depth + 1)) return false;
+            doc_space(d);
+            if (d->p < d->end && *d->p == close) break;
+            if (d->p >= d->end || *d->p != ',') return doc_fail(d, "a comma or the end of a list is missing");
+            d->p++;
+            doc_space(d);
+            if (d->p < d->end && *d->p == close) return doc_fail(d, "a comma before the end of a list");
+        }
+        d->p++;
+        break;
+    default: {
+        const size_t n = json_strict_number(d->p, d->end);
+        if (!n) return doc_fail(d, d->p < d->end ? "no JSON value" : "the file ends here");
+        v.kind = DOC_NUMBER;
+        v.text = (slice){d->p, n};
+        d->p += n;
+    }
+    }
+    if (d->count > UINT32_MAX) return doc_fail(d, "too many values");
+    v.next = (uint32_t)d->count;
+    d->list[at] = v;
+    return good;
+}
+
+/* Parses d->text, which it changes. */
+static bool doc_parse(doc *d, size_t n) {
+    d->p = d->text;
+    d->end = d->text + n;
+    if (n >= 3 && memcmp(d->p, "\xef\xbb\xbf", 3) == 0) d->p += 3;
+    doc_space(d);
+    if (!doc_parse_value(d, (slice){NULL, 0}, 0)) return false;
+    doc_space(d);
+    return d->p == d->end || doc_fail(d, "text after the end");
+}
+
+static void doc_free(doc *d) {
+    free(d->text);
+    free(d->list);
+    memset(d, 0, sizeof *d);
+}
+
+/* A member of an object; the last of that key. NULL when there is none. */
+static const doc_value *doc_member(const doc *d, const doc_value *object, const char *key) {
+    const doc_value *found = NULL;
+    if (!object || object->kind != DOC_OBJECT) return NULL;
+    for (size_t i = (size_t)(object - d->list) + 1; i < object->next; i = d->list[i].next)
+        if (slice_is(d->list[i].key, slice_of(key))) found = &d->list[i];
+    return found;
+}
+
+/* ---- summaries ----------------------------------------------------------------------------------------------------- */
+
+static const char *const compare_metrics[] = {"calls",  "self_ns", "total_ns", "min_ns",      "mean_ns",        "median_ns",
+                                              "p95_ns", "p99_ns",  "max_ns",   "alloc_bytes", "peak_live_bytes"};
+static const char *const compare_fields[KEY_FIELDS] = {"name", "phase", "activity", "backend", "dtype", "device", "module"};
+
+typedef struct {
+    slice field[KEY_FIELDS]; /* p NULL: absent or null */
+    int64_t value, calls;
+} compare_row;
+
+typedef struct {
+    const char *file;
+    doc json;
+    compare_row *rows;
+    size_t count, room;
+} compare_run;
+
+typedef struct { compare_run *run; size_t count, room; } compare_side;
+
+typedef struct {
+    const char *metric, *json_file;
+    int64_t absolute, relative_bps;
+    bool fail_on_new, fail_on_missing, allow_incomplete;
+    compare_side base, candidate;
+} compare_options;
+
+/* Summarises a dump or a trace into summary JSON; 0 or the exit code of what went wrong, said on stderr. */
+typedef int (*compare_summarise)(const char *file, textbuf *summary);
+
+static int compare_order(const compare_row *a, const compare_row *b) {
+    for (int i = 0; i < KEY_FIELDS; i++) {
+        const int absent = (b->field[i].p == NULL) - (a->field[i].p == NULL);
+        const int order = absent ? absent : slice_order(a->field[i], b->field[i]);
+        if (order) return order;
+    }
+    return 0;
+}
+static int compare_order_void(const void *a, const void *b) { return compare_order(a, b); }
+
+/* A count or a time: a whole number that is not negative. 1 good, 0 absent or null, -1 anything else. */
+static int compare_number(const doc_value *v, int64_t *value) {
+    if (!v || v->kind == DOC_NULL) return 0;
+    return v->kind == DOC_NUMBER && json_integer(v->text, value) && *value >= 0 ? 1 : -1;
+}
+
+static bool compare_refuse(const compare_run *run, const doc_value *where, const char *why) {
+    diag(run->file, where ? where->offset : NO_OFFSET, "refused: %s", why);
+    return false;
+}
+
+/* One row; key fields may also lie beside the figures. */
+static bool compare_take_row(compare_run *run, const doc_value *v, const char *metric) {
+    const doc_value *const key = doc_member(&run->json, v, "key");
+    compare_row row;
+    int good;
+    memset(&row, 0, sizeof row);
+    if (v->kind != DOC_OBJECT) return compare_refuse(run, v, "a row is no object");
+    for (int i = 0; i < KEY_FIELDS; i++) {
+        const doc_value *const f = doc_member(&run->json, key && key->kind == DOC_OBJECT ? key : v, compare_fields[i]);
+        if (!f || f->kind == DOC_NULL) continue;
+        if (f->kind != DOC_STRING) return compare_refuse(run, f, "a key field is no text");
+        row.field[i] = f->text;
+    }
+    if (!row.field[KEY_NAME].p) return compare_refuse(run, v, "a row has no name");
+    good = compare_number(doc_member(&run->json, v, "calls"), &row.calls);
+    if (good != 1) return compare_refuse(run, v, "a row's calls are missing or no whole number");
+    good = compare_number(doc_member(&run->json, v, metric), &row.value);
+    if (good < 0) return compare_refuse(run, doc_member(&run->json, v, metric), "the metric is no whole number from 0 to 2^63-1");
+    if (good == 0) {
+        diag(run->file, v->offset, "refused: a row has no %s; choose another --metric", metric);
+        return false;
+    }
+    must_grow(&run->rows, &run->room, run->count + 1, sizeof *run->rows);
+    run->rows[run->count++] = row;
+    return true;
+}
+
+/* Dropped events or validation issues make figures that mean less than they say. */
+static bool compare_complete(const compare_run *run, const doc_value *root, bool allow) {
+    const doc_value *const dropped = doc_member(&run->json, root, "dropped_events");
+    const doc_value *const issues = doc_member(&run->json, root, "validation_issues");
+    int64_t lost = 0;
+    if (compare_number(dropped, &lost) != 1) return compare_refuse(run, dropped, "dropped_events is missing or no whole number");
+    if (!issues || issues->kind != DOC_ARRAY) return compare_refuse(run, issues, "validation_issues is missing or no list");
+    if (lost > 0) {
+        diag(run->file, dropped->offset, "%s: incomplete, %" PRId64 " dropped event(s)%s", allow ? "note" : "refused", lost,
+             allow ? "" : "; --allow-incomplete compares it");
+        if (!allow) return false;
+    }
+    if (issues->next > (size_t)(issues - run->json.list) + 1) {
+        diag(run->file, issues->offset, "%s: has validation issues%s", allow ? "note" : "refused",
+             allow ? "" : "; --allow-incomplete compares it");
+        if (!allow) return false;
+    }
+    return true;
+}
+
+/* Checks the document and takes its rows, in the order of their keys. */
+static bool compare_take(compare_run *run, const compare_options *o) {
+    const doc_value *const root = run->json.list;
+    const doc_value *const version = doc_member(&run->json, root, "schema_version");
+    const doc_value *const rows = doc_member(&run->json, root, "rows");
+    int64_t number = 0;
+    if (compare_number(version, &number) != 1) return compare_refuse(run, version, "no summary: schema_version is missing");
+    if (number != 1) return compare_refuse(run, version, "a summary of another schema; this program reads schema_version 1");
+    if (!rows || rows->kind != DOC_ARRAY) return compare_refuse(run, rows, "rows is missing or no list");
+    if (!compare_complete(run, root, o->allow_incomplete)) return false;
+    for (size_t i = (size_t)(rows - run->json.list) + 1; i < rows->next; i = run->json.list[i].next)
+        if (!compare_take_row(run, &run->json.list[i], o->metric)) return false;
+    if (!run->count) return compare_refuse(run, rows, "it is empty: no rows. Was anything recorded?");
+    qsort(run->rows, run->count, sizeof *run->rows, compare_order_void);
+    for (size_t i = 1; i < run->count; i++)
+        if (compare_order(&run->rows[i - 1], &run->rows[i]) == 0) {
+            textbuf name = {NULL, 0, 0, false};
+            text_plain(&name, run->rows[i].field[KEY_NAME]);
+            diag(run->file, NO_OFFSET, "refused: the key of \"%s\" stands twice", text_end(&name) ? name.p : "?");
+            text_free(&name);
+            return false;
+        }
+    return true;
+}
+
+/* A whole file, unpacked when it is gzipped. */
+static bool compare_load_file(const char *file, textbuf *text) {
+    json_in in;
+    bool good;
+    if (!json_open(&in, file)) return diag(file, NO_OFFSET, "refused: cannot be opened: %s", strerror(errno)), false;
+    do {
+        text_put(text, in.p, (size_t)(in.end - in.p));
+        in.p = in.end;
+    } while (text->n <= DOC_BYTES && !text->failed && json_more(&in, in.p));
+    good = !in.error && !text->failed && text->n <= DOC_BYTES && !(in.zip && in.zip->error);
+    if (in.error) diag(file, NO_OFFSET, "refused: cannot be read: %s", strerror(in.error));
+    else if (in.zip && in.zip->error) diag(file, in.zip->error_offset, "refused: %s", in.zip->error);
+    else if (!good) diag(file, NO_OFFSET, "refused: larger than a summary can be (256 MiB)");
+    json_close(&in);
+    return good;
+}
+
+static bool compare_load(compare_run *run, const compare_options *o, compare_summarise summarise) {
+    textbuf text = {NULL, 0, 0, false};
+    struct stat st;
+    json_kind kind;
+    bool good;
+    if (stat(run->file, &st) != 0) return diag(run->file, NO_OFFSET, "refused: %s", strerror(errno)), false;
+    if (S_ISDIR(st.st_mode)) return compare_refuse(run, NULL, "a folder");
+    kind = S_ISREG(st.st_mode) ? json_kind_of(run->file) : JSON_KIND_SUMMARY; /* a pipe can be read only once */
+    if (kind == JSON_KIND_TRACE || (kind == JSON_KIND_NONE && st.st_size != 0)) {
+        good = summarise && summarise(run->file, &text) == 0;
+        if (!good) compare_refuse(run, NULL, "it could not be summarised");
+    } else {
+        good = compare_load_file(run->file, &text);
+    }
+    if (good && text.n == 0) good = compare_refuse(run, NULL, "it is empty");
+    if (good && !text_end(&text)) out_of_memory();
+    if (good) {
+        run->json.text = text.p;
+        good = doc_parse(&run->json, text.n);
+        if (!good) diag(run->file, run->json.error_offset, "refused: %s", run->json.error);
+        return good && compare_take(run, o);
+    }
+    text_free(&text);
+    return false;
+}
+
+/* ---- verdicts ------------------------------------------------------------------------------------------------------ */
+
+typedef struct { uint64_t high, low; } compare_wide;
+
+/* 64 x 64 bits. By halves, so that it needs no type wider than any compiler has. */
+static compare_wide compare_product(uint64_t a, uint64_t b) {
+    const uint64_t a0 = a & UINT32_MAX, a1 = a >> 32, b0 = b & UINT32_MAX, b1 = b >> 32;
+    const uint64_t low = a0 * b0, cross = a1 * b0 + (low >> 32), other = a0 * b1 + (cross & UINT32_MAX);
+    return (compare_wide){a1 * b1 + (cross >> 32) + (other >> 32), other << 32 | (low & UINT32_MAX)};
+}
+static bool compare_greater(compare_wide a, compare_wide b) { return a.high != b.high ? a.high > b.high : a.low > b.low; }
+
+/* floor(a * b / c), at most INT64_MAX; c > 0. Bit by bit: it runs once a row. */
+static int64_t compare_ratio(uint64_t a, uint64_t b, uint64_t c) {
+    const compare_wide n = compare_product(a, b);
+    uint64_t rest = 0, quotient = 0;
+    if (n.high >= c) return INT64_MAX;
+    for (int i = 127; i >= 0; i--) {
+        const uint64_t bit = (i >= 64 ? n.high >> (i - 64) : n.low >> i) & 1;
+        const bool carry = rest >> 63;
+        rest = rest << 1 | bit;
+        quotient <<= 1;
+        if (carry || rest >= c) {
+            rest -= c;
+            quotient |= 1;
+        }
+    }
+    return quotient > INT64_MAX ? INT64_MAX : (int64_t)quotient;
+}
+
+/* Over both tolerances; with a baseline of zero the absolute one decides. Values are not negative. */
+static bool compare_exceeds(int64_t base, int64_t candidate, int64_t absolute, int64_t relative_bps) {
+    const uint64_t delta = candidate > base ? (uint64_t)(candidate - base) : 0;
+    if (candidate <= base || delta <= (uint64_t)absolute) return false;
+    return base == 0 || compare_greater(compare_product(delta, 10000), compare_product((uint64_t)base, (uint64_t)relative_bps));
+}
+
+/* From the worst on: the order of the table. */
+typedef enum { VERDICT_REGRESSION, VERDICT_MISSING, VERDICT_NEW, VERDICT_NOISE, VERDICT_WITHIN, VERDICT_IMPROVEMENT } compare_verdict;
+static const char *const compare_words[] = {"regression", "missing", "new", "noise", "within_tolerance", "improvement"};
+
+/* What the runs of one side say about a key. */
+typedef struct { int64_t median, low, high, calls; size_t runs; } compare_spread;
+
+typedef struct {
+    const compare_row *key;
+    compare_spread base, candidate;
+    compare_verdict verdict;
+    int64_t delta, change_bps; /* change_bps: of a baseline that is not 0 */
+} compare_line;
+
+static int compare_i64(const void *a, const void *b) {
+    int64_t x, y;
+    memcpy(&x, a, sizeof x);
+    memcpy(&y, b, sizeof y);
+    return (x > y) - (x < y);
+}
+
+/* Medians by nearest rank, as in the summary: of two runs the lower. */
+static compare_spread compare_spread_of(const compare_side *side, const compare_row *key, int64_t *work) {
+    compare_spread s = {0, 0, 0, 0, 0};
+    int64_t *const calls = work + side->count;
+    for (size_t i = 0; i < side->count; i++) {
+        const compare_run *const run = &side->run[i];
+        const compare_row *const row = bsearch(key, run->rows, run->count, sizeof *run->rows, compare_order_void);
+        if (!row) continue;
+        work[s.runs] = row->value;
+        calls[s.runs++] = row->calls;
+    }
+    if (!s.runs) return s;
+    qsort(work, s.runs, sizeof *work, compare_i64);
+    qsort(calls, s.runs, sizeof *calls, compare_i64);
+    s.low = work[0];
+    s.high = work[s.runs - 1];
+    s.median = work[(s.runs - 1) / 2];
+    s.calls = calls[(s.runs - 1) / 2];
+    return s;
+}
+
+static void compare_judge(compare_line *l, const compare_options *o) {
+    l->delta = l->candidate.median - l->base.median; /* both are from 0 to 2^63-1 */
+    if (l->base.median > 0) {
+        const uint64_t size = l->delta < 0 ? (uint64_t)-l->delta : (uint64_t)l->delta;
+        const int64_t bps = compare_ratio(size, 10000, (uint64_t)l->base.median);
+        l->change_bps = l->delta < 0 ? -bps : bps;
+    }
+    if (!l->candidate.runs) l->verdict = VERDICT_MISSING;
+    else if (!l->base.runs) l->verdict = VERDICT_NEW;
+    else if (l->delta < 0) l->verdict = l->base.runs > 1 && l->candidate.median >= l->base.low ? VERDICT_NOISE : VERDICT_IMPROVEMENT;
+    else if (!compare_exceeds(l->base.median, l->candidate.median, o->absolute, o->relative_bps)) l->verdict = VERDICT_WITHIN;
+    else if (l->base.runs > 1 && l->candidate.median <= l->base.high) l->verdict = VERDICT_NOISE;
+    else l->verdict = VERDICT_REGRESSION;
+}
+
+/* Worst first: by verdict, then by how much it costs, then by key. */
+static int compare_line_order(const void *a, const void *b) {
+    const compare_line *const x = a, *const y = b;
+    if (x->verdict != y->verdict) return x->verdict < y->verdict ? -1 : 1;
+    if (x->delta != y->delta) return x->delta > y->delta ? -1 : 1;
+    return compare_order(x->key, y->key);
+}
+
+typedef struct { compare_line *list; size_t count, counts[VERDICT_IMPROVEMENT + 1]; } compare_result;
+
+/* Every key of any run, once. */
+static compare_result compare_lines(const compare_options *o) {
+    const compare_side *const sides[2] = {&o->base, &o->candidate};
+    int64_t *const work = must_alloc(2 * (o->base.count + o->candidate.count), sizeof *work);
+    compare_result r;
+    compare_row *keys;
+    size_t n = 0;
+    memset(&r, 0, sizeof r);
+    for (int s = 0; s < 2; s++)
+        for (size_t i = 0; i < sides[s]->count; i++) n += sides[s]->run[i].count;
+    keys = must_alloc(n, sizeof *keys);
+    r.list = must_alloc(n, sizeof *r.list);
+    n = 0;
+    for (int s = 0; s < 2; s++)
+        for (size_t i = 0; i < sides[s]->count; i++) {
+            memcpy(keys + n, sides[s]->run[i].rows, sides[s]->run[i].count * sizeof *keys);
+            n += sides[s]->run[i].count;
+        }
+    qsort(keys, n, sizeof *keys, compare_order_void);
+    for (size_t i = 0; i < n; i++) {
+        compare_line *const l = &r.list[r.count];
+        if (i && compare_order(&keys[i - 1], &keys[i]) == 0) continue;
+        l->base = compare_spread_of(&o->base, &keys[i], work);
+        l->candidate = compare_spread_of(&o->candidate, &keys[i], work);
+        /* A key that lives as long as its run. */
+        for (int s = 0; s < 2 && !l->key; s++)
+            for (size_t k = 0; k < sides[s]->count && !l->key; k++)
+                l->key = bsearch(&keys[i], sides[s]->run[k].rows, sides[s]->run[k].count, sizeof *keys, compare_order_void);
+        compare_judge(l, o);
+        r.counts[l->verdict]++;
+        r.count++;
+    }
+    qsort(r.list, r.count, sizeof *r.list, compare_line_order);
+    free(work);
+    free(keys);
+    return r;
+}
+
+/* ---- outputs ------------------------------------------------------------------------------------------------------- */
+
+static void compare_json_key(textbuf *t, const compare_row *key) {
+    text_str(t, "{\"key\":{");
+    for (int i = 0; i < KEY_FIELDS; i++) {
+        text_form(t, "%s\"%s\":", i ? "," : "", compare_fields[i]);
+        if (key->field[i].p) text_json(t, key->field[i]);
+        else text_str(t, "null");
+    }
+    text_byte(t, '}');
+}
+
+static void compare_json_spread(textbuf *t, const char *side, const compare_spread *s) {
+    text_form(t, ",\"%s_runs\":%zu,\"%s_min\":%" PRId64 ",\"%s_max\":%" PRId64, side, s->runs, side, s->low, side, s->high);
+}
+
+static void compare_json(textbuf *t, const compare_options *o, const compare_result *r, bool failed) {
+    static const struct { const char *name; compare_verdict verdict; } lists[] = {{"missing", VERDICT_MISSING}, {"new", VERDICT_NEW}};
+    const bool several = o->base.count > 1 || o->candidate.count > 1;
+    bool first = true;
+    text_form(t, "{\"schema_version\":1,\"metric\":\"%s\",\"absolute_tolerance\":%" PRId64 ",\"relative_tolerance_bps\":%" PRId64,
+              o->metric, o->absolute, o->relative_bps);
+    text_form(t, ",\"has_regression\":%s,\"policy_failed\":%s,\"matched\":[", r->counts[VERDICT_REGRESSION] ? "true" : "false",
+              failed ? "true" : "false");
+    for (size_t i = 0; i < r->count; i++) {
+        const compare_line *const l = &r->list[i];
+        if (l->verdict == VERDICT_MISSING || l->verdict == VERDICT_NEW) continue;
+        text_str(t, first ? "\n" : ",\n");
+        first = false;
+        compare_json_key(t, l->key);
+        text_form(t, ",\"status\":\"%s\",\"baseline\":%" PRId64 ",\"candidate\":%" PRId64 ",\"delta\":%" PRId64 ",\"change_bps\":",
+                  compare_words[l->verdict], l->base.median, l->candidate.median, l->delta);
+        if (l->base.median) text_form(t, "%" PRId64, l->change_bps);
+        else text_str(t, "null");
+        text_form(t, ",\"baseline_calls\":%" PRId64 ",\"candidate_calls\":%" PRId64, l->base.calls, l->candidate.calls);
+        if (several) {
+            compare_json_spread(t, "baseline", &l->base);
+            compare_json_spread(t, "candidate", &l->candidate);
+        }
+        text_byte(t, '}');
+    }
+    for (size_t k = 0; k < 2; k++) {
+        text_form(t, "],\n\"%s\":[", lists[k].name);
+        first = true;
+        for (size_t i = 0; i < r->count; i++) {
+            const compare_line *const l = &r->list[i];
+            const compare_spread *const s = l->base.runs ? &l->base : &l->candidate;
+            if (l->verdict != lists[k].verdict) continue;
+            text_str(t, first ? "\n" : ",\n");
+            first = false;
+            compare_json_key(t, l->key);
+            text_form(t, ",\"value\":%" PRId64 ",\"calls\":%" PRId64 "}", s->median, s->calls);
+        }
+    }
+    text_str(t, "]}\n");
+}
+
+/* Figures as people read them: times by unit, the rest in groups of nothing. */
+static void compare_figure(textbuf *t, const char *metric, int64_t v) {
+    static const struct { int64_t size; const char *unit; } units[] = {
+        {INT64_C(1000000000), "s"}, {INT64_C(1000000), "ms"}, {INT64_C(1000), "us"}};
+    const size_t n = strlen(metric);
+    const bool time = n > 3 && strcmp(metric + n - 3, "_ns") == 0;
+    const uint64_t size = v < 0 ? 0 - (uint64_t)v : (uint64_t)v;
+    if (v < 0) text_byte(t, '-');
+    for (size_t i = 0; time && i < 3; i++) {
+        const uint64_t unit = (uint64_t)units[i].size;
+        if (size < unit) continue;
+        text_form(t, "%" PRIu64 ".%03" PRIu64 " %s", size / unit, size % unit / (unit / 1000), units[i].unit);
+        return;
+    }
+    text_form(t, "%" PRIu64 "%s", size, time ? " ns" : "");
+}
+
+static void compare_side_text(textbuf *t, const char *metric, const compare_spread *s, size_t files) {
+    if (!s->runs) {
+        text_str(t, "-");
+        return;
+    }
+    compare_figure(t, metric, s->median);
+    if (files < 2) return;
+    text_str(t, " [");
+    compare_figure(t, metric, s->low);
+    text_str(t, " .. ");
+    compare_figure(t, metric, s->high);
+    text_form(t, "] %zu/%zu", s->runs, files);
+}
+
+static void compare_change_text(textbuf *t, const compare_line *l) {
+    const uint64_t bps = l->change_bps < 0 ? (uint64_t)-l->change_bps : (uint64_t)l->change_bps;
+    if (!l->base.runs || !l->candidate.runs) text_str(t, "-");
+    else if (l->base.median) text_form(t, "%c%" PRIu64 ".%02" PRIu64 " %%", l->delta < 0 ? '-' : '+', bps / 100, bps % 100);
+    else text_str(t, l->delta ? "from 0" : "0");
+}
+
+/* "name [phase=forward, device=cuda]" */
+static void compare_name_text(textbuf *t, const compare_row *key) {
+    bool some = false;
+    text_plain(t, key->field[KEY_NAME]);
+    for (int i = KEY_NAME + 1; i < KEY_FIELDS; i++) {
+        if (!key->field[i].p) continue;
+        text_form(t, "%s%s=", some ? ", " : " [", compare_fields[i]);
+        text_plain(t, key->field[i]);
+        some = true;
+    }
+    if (some) text_byte(t, ']');
+}
+
+/* Columns a terminal shows: bytes that do not continue a character. */
+static size_t compare_columns(slice s) {
+    size_t n = 0;
+    for (size_t i = 0; i < s.n; i++) n += ((unsigned char)s.p[i] & 0xc0) != 0x80;
+    return n;
+}
+
+static void compare_table(textbuf *t, const compare_options *o, const compare_result *r) {
+    enum { COLUMNS = 5 };
+    static const char *const heads[COLUMNS] = {"name", "baseline", "candidate", "change", "verdict"};
+    textbuf *const cell = must_alloc((r->count + 1) * COLUMNS, sizeof *cell);
+    size_t width[COLUMNS] = {0};
+    for (int c = 0; c < COLUMNS; c++) text_str(&cell[c], heads[c]);
+    for (size_t i = 0; i < r->count; i++) {
+        textbuf *const row = cell + (i + 1) * COLUMNS;
+        const compare_line *const l = &r->list[i];
+        compare_name_text(&row[0], l->key);
+        compare_side_text(&row[1], o->metric, &l->base, o->base.count);
+        compare_side_text(&row[2], o->metric, &l->candidate, o->candidate.count);
+        compare_change_text(&row[3], l);
+        text_str(&row[4], l->verdict == VERDICT_WITHIN ? (l->delta ? "within tolerance" : "same") : compare_words[l->verdict]);
+    }
+    for (size_t i = 0; i <= r->count; i++)
+        for (int c = 0; c < COLUMNS; c++) {
+            const size_t n = compare_columns((slice){cell[i * COLUMNS + (size_t)c].p, cell[i * COLUMNS + (size_t)c].n});
+            if (n > width[c]) width[c] = n;
+        }
+    for (size_t i = 0; i <= r->count; i++) {
+        for (int c = 0; c < COLUMNS; c++) {
+            textbuf *const one = &cell[i * COLUMNS + (size_t)c];
+            const size_t pad = width[c] - compare_columns((slice){one->p, one->n});
+            const bool right = c >= 1 && c <= 3;
+            for (size_t k = 0; right && k < pad; k++) text_byte(t, ' ');
+            text_put(t, one->p, one->n);
+            for (size_t k = 0; !right && c < COLUMNS - 1 && k < pad; k++) text_byte(t, ' ');
+            text_str(t, c < COLUMNS - 1 ? "  " : "\n");
+            if (one->failed) t->failed = true;
+            text_free(one);
+        }
+    }
+    free(cell);
+}
+
+/* ---- the command --------------------------------------------------------------------------------------------------- */
+
+static const char compare_usage[] =
+    "usage: trace2summary compare BASE CANDIDATE [options]\n"
+    "       trace2summary compare BASE... -- CANDIDATE... [options]   medians of several runs; a change inside the\n"
+    "                                                                 baseline's own spread is noise\n"
+    "  each a summary, or a dump or trace that is summarised first\n"
+    "  --metric NAME                 calls self_ns total_ns min_ns mean_ns (default) median_ns p95_ns p99_ns max_ns\n"
+    "                                alloc_bytes peak_live_bytes\n"
+    "  --absolute-tolerance N        a regression is larger than N (nanoseconds, bytes or calls; default 0)\n"
+    "  --relative-tolerance-bps N    and larger than N/100 percent of the baseline (default 0)\n"
+    "  --fail-on-new, --fail-on-missing   rows of one side alone fail as well\n"
+    "  --allow-incomplete            compare summaries with dropped events or validation issues\n"
+    "  --json FILE                   the result as JSON (- is stdout, without the table)\n"
+    "exit: 0 passed; 1 a regression; 2 wrong usage; 3 an input was refused; 4 FILE could not be written\n";
+
+static bool compare_tolerance(const char *name, const char *text, int64_t *value) {
+    const slice s = slice_of(text);
+    bool digits = s.n != 0;
+    for (size_t i = 0; i < s.n; i++) digits = digits && s.p[i] >= '0' && s.p[i] <= '9';
+    if (digits && json_integer(s, value)) return true;
+    diag(NULL, NO_OFFSET, "%s takes a whole number from 0 to 2^63-1, not \"%s\"", name, text);
+    return false;
+}
+
+static void compare_add_file(compare_side *side, const char *file) {
+    must_grow(&side->run, &side->room, side->count + 1, sizeof *side->run);
+    memset(&side->run[side->count], 0, sizeof *side->run);
+    side->run[side->count++].file = file;
+}
+
+/* An option with a value, as "--name value" or "--name=value". */
+static const char *compare_value(char **argv, int argc, int *i, const char *name) {
+    const size_t n = strlen(name);
+    if (strncmp(argv[*i], name, n) != 0) return NULL;
+    if (argv[*i][n] == '=') return argv[*i] + n + 1;
+    return argv[*i][n] == '\0' && *i + 1 < argc ? argv[++*i] : NULL;
+}
+
+static bool compare_option(compare_options *o, int argc, char **argv, int *i) {
+    const char *const word = argv[*i], *value;
+    if (strcmp(word, "--fail-on-new") == 0) return o->fail_on_new = true;
+    if (strcmp(word, "--fail-on-missing") == 0) return o->fail_on_missing = true;
+    if (strcmp(word, "--allow-incomplete") == 0) return o->allow_incomplete = true;
+    if ((value = compare_value(argv, argc, i, "--absolute-tolerance")) != NULL)
+        return compare_tolerance("--absolute-tolerance", value, &o->absolute);
+    if ((value = compare_value(argv, argc, i, "--relative-tolerance-bps")) != NULL)
+        return compare_tolerance("--relative-tolerance-bps", value, &o->relative_bps);
+    if ((value = compare_value(argv, argc, i, "--json")) != NULL) {
+        o->json_file = value;
+        return *value != '\0';
+    }
+    if ((value = compare_value(argv, argc, i, "--metric")) != NULL) {
+        for (size_t k = 0; k < sizeof compare_metrics / sizeof *compare_metrics; k++)
+            if (strcmp(value, compare_metrics[k]) == 0) o->metric = compare_metrics[k];
+        if (strcmp(o->metric, value) == 0) return true;
+        diag(NULL, NO_OFFSET, "there is no metric \"%s\"", value);
+        return false;
+    }
+    diag(NULL, NO_OFFSET, "compare: unknown option or missing value: %s", word);
+    return false;
+}
+
+/* Files and options in any order; "--" stands between the sides and is needed when they are more than two files. */
+static bool compare_arguments(compare_options *o, int argc, char **argv) {
+    compare_side *side = &o->base;
+    bool split = false;
+    for (int i = 0; i < argc; i++) {
+        if (strcmp(argv[i], "--") == 0) {
+            if (split) return diag(NULL, NO_OFFSET, "compare: a second --"), false;
+            split = true;
+            side = &o->candidate;
+        } else if (argv[i][0] == '-' && argv[i][1]) {
+            if (!compare_option(o, argc, argv, &i)) return false;
+        } else {
+            compare_add_file(side, argv[i]);
+        }
+    }
+    if (!split && o->base.count == 2) {
+        compare_add_file(&o->candidate, o->base.run[1].file);
+        o->base.count = 1;
+    }
+    if (o->base.count && o->candidate.count) return true;
+    diag(NULL, NO_OFFSET, "compare takes BASE and CANDIDATE, or BASE... -- CANDIDATE...");
+    return false;
+}
+
+static bool compare_load_side(compare_side *side, const compare_options *o, compare_summarise summarise) {
+    bool good = true;
+    for (size_t i = 0; i < side->count; i++)
+        if (!compare_load(&side->run[i], o, summarise)) good = false; /* go on: every refusal is worth knowing */
+    return good;
+}
+
+static void compare_free_side(compare_side *side) {
+    for (size_t i = 0; i < side->count; i++) {
+        free(side->run[i].rows);
+        doc_free(&side->run[i].json);
+    }
+    free(side->run);
+}
+
+static int compare_print(const compare_options *o, const compare_result *r, bool failed) {
+    textbuf table = {NULL, 0, 0, false}, json = {NULL, 0, 0, false};
+    int code = failed || r->counts[VERDICT_REGRESSION] ? 1 : 0;
+    compare_table(&table, o, r);
+    text_form(&table, "%s: %zu regression(s), %zu improvement(s), %zu noise, %zu missing, %zu new; metric %s\n",
+              code ? "FAILED" : "passed", r->counts[VERDICT_REGRESSION], r->counts[VERDICT_IMPROVEMENT], r->counts[VERDICT_NOISE],
+              r->counts[VERDICT_MISSING], r->counts[VERDICT_NEW], o->metric);
+    if (o->json_file) compare_json(&json, o, r, failed);
+    if (!text_end(&table) || !text_end(&json)) out_of_memory();
+    if ((!o->json_file || strcmp(o->json_file, "-") != 0) && !save_text("-", &table)) code = 4;
+    if (o->json_file && !save_text(o->json_file, &json)) code = 4;
+    text_free(&table);
+    text_free(&json);
+    return code;
+}
+
+static int compare_main(int argc, char **argv, compare_summarise summarise) {
+    compare_options o;
+    compare_result r;
+    int code = 0;
+    memset(&o, 0, sizeof o);
+    o.metric = "mean_ns";
+    for (int i = 0; i < argc && strcmp(argv[i], "--") != 0; i++)
+        if (strcmp(argv[i], "-h") == 0 || strcmp(argv[i], "--help") == 0) return fputs(compare_usage, stdout) < 0 ? 4 : 0;
+    if (!compare_arguments(&o, argc, argv)) {
+        fputs(compare_usage, stderr);
+        code = 2;
+    } else {
+        const bool base = compare_load_side(&o.base, &o, summarise);
+        if (!compare_load_side(&o.candidate, &o, summarise) || !base) code = 3;
+    }
+    if (code == 0) {
+        r = compare_lines(&o);
+        code = compare_print(&o, &r, (o.fail_on_new && r.counts[VERDICT_NEW]) || (o.fail_on_missing && r.counts[VERDICT_MISSING]));
+        free(r.list);
+    }
+    compare_free_side(&o.base);
+    compare_free_side(&o.candidate);
+    return code;
+}
+
+#ifndef _WIN32
+
+/* ==== run ========================================================================================================== */
+
+/* trace2summary run: records a command and its children, converts what they left, exits as the command did.
+ *
+ *     run_command(argv, &setup)   argv is CMD ARGS NULL; returns the exit code
+ *
+ * Each process records into a file of its own in a fresh private folder, which is removed at the end. What the command
+ * sees is unchanged but for SPANPROF and SPANPROF_OUT: its stdio, signal dispositions and mask are those of the caller.
+ */
+
+typedef struct {
+    const char *beside; /* a file the folder is made next to, so that dumps lie on a disk meant for data; NULL: TMPDIR */
+    int (*convert)(void *user, char **paths, int count); /* all dumps, in the order of their names; an exit code */
+    void *user;
+} run_setup;
+
+enum { RUN_NOT_EXECUTABLE = 126, RUN_NOT_FOUND = 127, RUN_SIGNAL = 128, RUN_OUTPUT = 4 };
+
+/* Sent to us alone, they go on to the command. The terminal sends its own to the whole group, command included. */
+static const int run_forwarded[] = {SIGHUP, SIGINT, SIGTERM, SIGQUIT, SIGUSR1, SIGUSR2};
+enum { RUN_FORWARDED = sizeof run_forwarded / sizeof *run_forwarded };
+
+static volatile sig_atomic_t run_child; /* 0: none */
+
+static void run_on_signal(int number, siginfo_t *info, void *context) {
+    const int saved = errno;
+    (void)context;
+    /* SI_KERNEL comes from the terminal; a process that sends has a code that is not positive. */
+    if (run_child > 0 && info && info->si_code <= 0) kill((pid_t)run_child, number);
+    errno = saved;
+}
+
+/* ---- the folder ---------------------------------------------------------------------------------------------------- */
+
+/* A new folder of mode 0700, as an absolute path: the command may change its folder. NULL with errno set. */
+static char *run_make_folder(const char *beside) {
+    textbuf t = {NULL, 0, 0, false};
+    const char *const slash = beside ? strrchr(beside, '/') : NULL;
+    const char *const temporary = getenv("TMPDIR");
+    char *real, *folder = NULL;
+    if (slash) text_put(&t, beside, slash == beside ? 1 : (size_t)(slash - beside));
+    else text_str(&t, beside ? "." : temporary && *temporary ? temporary : "/tmp");
+    if (!text_end(&t)) out_of_memory();
+    real = realpath(t.p, NULL);
+    if (real) {
+        t.n = 0;
+        text_str(&t, real);
+        text_str(&t, "/.spanprof-run-XXXXXX");
+        if (!text_end(&t)) out_of_memory();
+        folder = mkdtemp(t.p);
+    }
+    free(real);
+    if (!folder) {
+        free(t.p);
+        return NULL;
+    }
+    return t.p;
+}
+
+static int run_path_order(const void *a, const void *b) {
+    const char *x, *y;
+    memcpy(&x, a, sizeof x);
+    memcpy(&y, b, sizeof y);
+    return strcmp(x, y);
+}
+
+/* The files in the folder, in the order of their names; NULL-terminated, the caller's. */
+static char **run_list_folder(const char *folder, int *count) {
+    char **list = NULL;
+    size_t n = 0, room = 0;
+    struct dirent *entry;
+    DIR *const dir = opendir(folder);
+    must_grow(&list, &room, 1, sizeof *list);
+    while (dir && (entry = readdir(dir)) != NULL) {
+        textbuf path = {NULL, 0, 0, false};
+        struct stat st;
+        text_str(&path, folder);
+        text_byte(&path, '/');
+        text_str(&path, entry->d_name);
+        if (!text_end(&path)) out_of_memory();
+        if (lstat(path.p, &st) != 0 || !S_ISREG(st.st_mode) || n >= INT_MAX - 1) {
+            text_free(&path);
+            continue;
+        }
+        must_grow(&list, &room, n + 2, sizeof *list);
+        list[n++] = path.p;
+    }
+    if (dir) closedir(dir);
+    qsort(list, n, sizeof *list, run_path_order);
+    list[n] = NULL;
+    *count = (int)n;
+    return list;
+}
+
+/* Removes the folder and the files in it; a folder that the command put there stays, and is said. */
+static void run_remove_folder(const char *folder) {
+    DIR *const dir = opendir(folder);
+    struct dirent *entry;
+    while (dir && (entry = readdir(dir)) != NULL)
+        if (strcmp(entry->d_name, ".") != 0 && strcmp(entry->d_name, "..") != 0) unlinkat(dirfd(dir), entry->d_name, 0);
+    if (dir) closedir(dir);
+    if (rmdir(folder) != 0 && errno != ENOENT) diag(folder, NO_OFFSET, "cannot be removed: %s", strerror(errno));
+}
+
+/* ---- the command --------------------------------------------------------------------------------------------------- */
+
+/* SPANPROF=1 and SPANPROF_OUT for the command; every other SPANPROF_ variable stays as the user set it. */
+static bool run_set_environment(const char *folder) {
+    textbuf out = {NULL, 0, 0, false};
+    bool good;
+    for (const char *p = folder; *p; p++) {
+        if (*p == '%') text_byte(&out, '%'); /* %% stands for a percent sign there */
+        text_byte(&out, *p);
+    }
+    text_str(&out, "/%p.dump");
+    good = text_end(&out) && setenv("SPANPROF", "1", 1) == 0 && setenv("SPANPROF_OUT", out.p, 1) == 0;
+    text_free(&out);
+    return good;
+}
+
+/* In the child, between fork and exec: only what is safe there. Tells why exec failed through the pipe. */
+static void run_exec(char **argv, const sigset_t *mask, const struct sigaction *before, int tell) {
+    int error;
+    for (int i = 0; i < RUN_FORWARDED; i++) sigaction(run_forwarded[i], &before[i], NULL);
+    sigprocmask(SIG_SETMASK, mask, NULL);
+    execvp(argv[0], argv);
+    error = errno;
+    while (write(tell, &error, sizeof error) < 0 && errno == EINTR) {}
+    _exit(RUN_NOT_FOUND);
+}
+
+/* Waits for the command. It stays a zombie until run_child is cleared, so that no signal goes to a stranger of its id. */
+static int run_wait(pid_t child) {
+    siginfo_t info;
+    int status = 0, got;
+    do {
+        memset(&info, 0, sizeof info);
+        got = waitid(P_PID, (id_t)child, &info, WEXITED | WNOWAIT);
+    } while (got < 0 && errno == EINTR);
+    run_child = 0;
+    do got = (int)waitpid(child, &status, 0);
+    while (got < 0 && errno == EINTR);
+    if (got < 0) {
+        diag(NULL, NO_OFFSET, "cannot wait for the command: %s", strerror(errno));
+        return RUN_NOT_EXECUTABLE;
+    }
+    return WIFSIGNALED(status) ? RUN_SIGNAL + WTERMSIG(status) : WEXITSTATUS(status);
+}
+
+/* Runs the command to its end. *started is false when it could not be executed. */
+static int run_child_process(char **argv, bool *started) {
+    struct sigaction before[RUN_FORWARDED], forward;
+    sigset_t blocked, mask;
+    int pipes[2], error = 0, code = RUN_NOT_EXECUTABLE;
+    ssize_t got = 0;
+    pid_t child;
+    *started = false;
+    if (pipe(pipes) != 0) return diag(NULL, NO_OFFSET, "no pipe: %s", strerror(errno)), code;
+    fcntl(pipes[0], F_SETFD, FD_CLOEXEC);
+    fcntl(pipes[1], F_SETFD, FD_CLOEXEC);
+    memset(&forward, 0, sizeof forward);
+    forward.sa_sigaction = run_on_signal;
+    forward.sa_flags = SA_SIGINFO | SA_RESTART;
+    sigemptyset(&forward.sa_mask);
+    sigemptyset(&blocked);
+    for (int i = 0; i < RUN_FORWARDED; i++) sigaddset(&blocked, run_forwarded[i]);
+    sigprocmask(SIG_BLOCK, &blocked, &mask); /* until the id to forward to is known */
+    for (int i = 0; i < RUN_FORWARDED; i++) {
+        sigaction(run_forwarded[i], NULL, &before[i]);
+        if (before[i].sa_flags & SA_SIGINFO || before[i].sa_handler != SIG_IGN) sigaction(run_forwarded[i], &forward, NULL);
+    }
+    fflush(NULL);
+    child = fork();
+    if (child == 0) run_exec(argv, &mask, before, pipes[1]);
+    close(pipes[1]);
+    run_child = child > 0 ? (sig_atomic_t)child : 0;
+    sigprocmask(SIG_SETMASK, &mask, NULL);
+    if (child < 0) {
+        diag(NULL, NO_OFFSET, "cannot start a process: %s", strerror(errno));
+    } else {
+        do got = read(pipes[0], &error, sizeof error);
+        while (got < 0 && errno == EINTR);
+        code = run_wait(child);
+        *started = got != (ssize_t)sizeof error;
+        if (!*started) {
+            diag(argv[0], NO_OFFSET, "cannot be executed: %s", strerror(error));
+            code = error == ENOENT || error == ENOTDIR ? RUN_NOT_FOUND : RUN_NOT_EXECUTABLE;
+        }
+    }
+    close(pipes[0]);
+    for (int i = 0; i < RUN_FORWARDED; i++) sigaction(run_forwarded[i], &before[i], NULL);
+    return code;
+}
+
+/* ---- afterwards ---------------------------------------------------------------------------------------------------- */
+
+/* True when the command's file runs under another identity, in which spanprof ignores the environment. */
+static bool run_is_set_id(const char *command) {
+    const char *path = strchr(command, '/') ? "" : getenv("PATH");
+    struct stat st;
+    if (!path) path = "/bin:/usr/bin";
+    for (;;) {
+        const size_t n = strcspn(path, ":");
+        textbuf file = {NULL, 0, 0, false};
+        bool found;
+        text_put(&file, path, n);
+        if (n) text_byte(&file, '/');
+        text_str(&file, command);
+        if (!text_end(&file)) out_of_memory();
+        found = stat(file.p, &st) == 0 && S_ISREG(st.st_mode) && access(file.p, X_OK) == 0;
+        text_free(&file);
+        if (found) return (st.st_mode & S_ISUID && st.st_uid != getuid()) || (st.st_mode & S_ISGID && st.st_gid != getgid());
+        if (!path[n]) return false;
+        path += n + 1;
+    }
+}
+
+static void run_say_nothing(const char *command) {
+    if (run_is_set_id(command))
+        diag(command, NO_OFFSET, "recorded nothing: it is a set-user-ID or set-group-ID program, which spanprof never records");
+    else
+        diag(command, NO_OFFSET, "recorded nothing: no span began in it or its children. Is it built with spanprof.h, one file with "
+                                 "SPANPROF_IMPLEMENTATION, none with SPANPROF_DISABLE?");
+}
+
+static int run_command(char **argv, const run_setup *setup) {
+    char *folder = run_make_folder(setup->beside);
+    char **dumps = NULL;
+    int count = 0, code, converted;
+    bool started;
+    if (!folder && setup->beside) folder = run_make_folder(NULL);
+    if (!folder) {
+        diag(NULL, NO_OFFSET, "no folder for the dumps: %s", strerror(errno));
+        return RUN_OUTPUT;
+    }
+    if (!run_set_environment(folder)) {
+        diag(NULL, NO_OFFSET, "cannot set the environment: %s", strerror(errno));
+        run_remove_folder(folder);
+        free(folder);
+        return RUN_OUTPUT;
+    }
+    code = run_child_process(argv, &started);
+    dumps = run_list_folder(folder, &count);
+    if (count) {
+        converted = setup->convert(setup->user, dumps, count);
+        if (converted == RUN_OUTPUT && code == 0) code = RUN_OUTPUT;
+    } else if (started) {
+        run_say_nothing(argv[0]);
+    }
+    run_remove_folder(folder);
+    for (int i = 0; i < count; i++) free(dumps[i]);
+    free(dumps);
+    free(folder);
+    return code;
+}
+
+#endif /* _WIN32 */
+
 /* ---- reading all inputs ----------------------------------------------------------------------------------------- */
 
 /* The process of a dump: that of an earlier dump with the same key, or a new one. */
@@ -3813,6 +7192,267 @@ static uint32_t process_of(session *s, const dump_input *d) {
     p->name = name_number(&s->names, slice_of(d->head.process_name[0] ? d->head.process_name : "(unnamed process)"));
     return (uint32_t)s->process_count++;
 }
+
+/* ---- foreign JSON as dumps in memory ---------------------------------------------------------------------------- */
+
+/* Each process of a JSON file becomes a dump whose blocks lie in memory, with a lane for each thread, so that all that
+ * follows is the same for both kinds of input. Its sites are the keys of the file's spans. */
+
+/* Threads that one such dump takes; a process with more gets several. */
+#define FOREIGN_LANES 4096u
+#define FOREIGN_BLOCK_WORDS 65536u
+
+static void foreign_time(foreign_load *l, int64_t from, int64_t to) {
+    if (from < l->first) l->first = from;
+    if (to > l->last) l->last = to;
+}
+
+static void foreign_name_event(foreign_load *l, const json_event *e) {
+    const bool of_process = slice_is(e->name, SLICE("process_name"));
+    textbuf text = { NULL, 0, 0, false };
+    foreign_names *n;
+    slice value;
+    if (!of_process && !slice_is(e->name, SLICE("thread_name"))) return;
+    if (json_find(e->args, "name", &value) && json_string(value, &text)) {
+        must_grow(&l->names, &l->name_room, l->name_count + 1, sizeof *l->names);
+        n = &l->names[l->name_count++];
+        n->pid = foreign_copy_id(e->pid);
+        n->tid = foreign_copy_id(e->tid);
+        n->of_process = of_process;
+        n->name = name_number(&l->s->names, (slice){ text.p ? text.p : "", text.n });
+    }
+    text_free(&text);
+}
+
+static int foreign_on_event(void *user, const json_event *e) {
+    foreign_load *l = user;
+    foreign_event *o;
+    if (e->ph == 'M') {
+        foreign_name_event(l, e);
+        return 0;
+    }
+    foreign_time(l, e->ts_ns, e->has_dur && e->dur_ns > 0 && e->ts_ns <= INT64_MAX - e->dur_ns ? e->ts_ns + e->dur_ns : e->ts_ns);
+    if (e->ph == 'X' || e->ph == 'B' || e->ph == 'E') {
+        foreign_add(&l->f, e);
+        return 0;
+    }
+    must_grow(&l->events, &l->event_room, l->event_count + 1, sizeof *l->events);
+    o = &l->events[l->event_count++];
+    memset(o, 0, sizeof *o);
+    o->ts = e->ts_ns;
+    o->phase = e->ph;
+    o->scope = e->scope;
+    o->id_kind = e->id_kind;
+    o->name = name_number(&l->s->names, e->name.p ? e->name : SLICE(""));
+    o->category = e->cat.n ? name_number(&l->s->names, e->cat) : 0;
+    o->id = e->id.n ? name_number(&l->s->names, e->id) : 0;
+    o->args = foreign_args_of(&l->f, e->args);
+    o->track = (uint32_t)foreign_track_of(&l->f, &e->pid, &e->tid);
+    return 0;
+}
+
+/* Closes a block of a foreign lane: a copy of exactly the words it has. */
+static void foreign_block(dump_input *d, uint32_t lane, uint64_t seq, const uint64_t *words, size_t count, uint64_t base) {
+    spanprof_dump_block *head = must_alloc(1, sizeof *head + count * 8);
+    block_entry b;
+    memset(&b, 0, sizeof b);
+    if (count) memcpy(head + 1, words, count * 8);
+    head->magic = SPANPROF_BLOCK_MAGIC;
+    head->state = SPANPROF_BLOCK_DONE;
+    head->lane = lane;
+    head->thread = lane;
+    head->seq = seq;
+    head->base_ticks = base;
+    b.head = head;
+    b.words = (const uint64_t *)(const void *)(head + 1);
+    b.seq = seq;
+    b.lane = lane;
+    b.count = (uint32_t)count;
+    must_grow(&d->blocks, &d->block_room, d->block_count + 1, sizeof *d->blocks);
+    d->blocks[d->block_count++] = b;
+}
+
+/* A track's spans as the words of a lane. A span has a fifth word: the number of its args. */
+static void foreign_lane(foreign_load *l, dump_input *d, size_t track, uint32_t lane) {
+    const foreign_track *t = &l->f.tracks[track];
+    uint64_t *words = must_alloc(FOREIGN_BLOCK_WORDS, sizeof *words);
+    uint64_t seq = 0, base = 0, ticks = 0;
+    size_t n = 0, i;
+    d->lanes[lane].first = d->block_count;
+    for (i = 0; i < t->count; i++) {
+        const foreign_record *r = &t->spans[i];
+        uint64_t duration = r->duration < 0 ? 0 : (uint64_t)r->duration + 1;
+        ticks = (uint64_t)r->start - (uint64_t)l->first;
+        if (ticks > TIME_MAX) ticks = TIME_MAX;
+        if (duration > TIME_MAX) duration = TIME_MAX;
+        if (n + 4 > FOREIGN_BLOCK_WORDS) {
+            foreign_block(d, lane, seq++, words, n, base);
+            n = 0;
+        }
+        if (n == 0) base = ticks;
+        words[n++] = SPANPROF_RECORD(SPANPROF_RECORD_SPAN, 0, 4, r->key);
+        words[n++] = ticks;
+        words[n++] = duration;
+        words[n++] = r->args;
+    }
+    foreign_block(d, lane, seq++, words, n, base);
+    d->lanes[lane].count = (size_t)seq;
+    free(words);
+}
+
+/* The sites of a foreign dump: one a key, with its row. */
+static void foreign_sites(foreign_load *l, dump_input *d) {
+    session *s = l->s;
+    size_t i;
+    d->site_count = l->f.key_count;
+    d->sites = must_alloc(d->site_count, sizeof *d->sites);
+    for (i = 1; i < d->site_count; i++) {
+        const foreign_key *k = &l->f.keys[i];
+        row_key key = plain_key(s, d, k->field[KEY_NAME]);
+        memcpy(key.field, k->field, sizeof key.field);
+        d->sites[i].name = k->field[KEY_NAME];
+        d->sites[i].category = k->category;
+        d->sites[i].row = row_number(&s->rows, &key) + 1;
+    }
+}
+
+/* What the metadata of the file's spans adds to their rows. */
+static void foreign_sums(foreign_load *l, const dump_input *d) {
+    size_t i;
+    for (i = 1; i < l->f.key_count; i++) {
+        const foreign_extra *x = &l->f.keys[i].sum;
+        figures *f = &l->s->rows.list[d->sites[i].row - 1].sum;
+        f->alloc_bytes += (uint64_t)x->alloc_bytes;
+        f->alloc_delta_bytes += (uint64_t)x->alloc_delta_bytes;
+        f->hook_errors += x->hook_errors;
+        if (x->peak_live_bytes > 0 && (uint64_t)x->peak_live_bytes > f->peak_live_bytes) f->peak_live_bytes = (uint64_t)x->peak_live_bytes;
+    }
+}
+
+static uint32_t foreign_name_of(const foreign_load *l, const json_id *pid, const json_id *tid) {
+    size_t i;
+    for (i = l->name_count; i > 0; i--) { /* the last name given counts */
+        const foreign_names *n = &l->names[i - 1];
+        if (foreign_same_id(&n->pid, pid) && n->of_process == (tid == NULL) && (!tid || foreign_same_id(&n->tid, tid))) return n->name;
+    }
+    return 0;
+}
+
+/* A new dump in memory for the process of a track. */
+static size_t foreign_dump(foreign_load *l, const foreign_track *t, size_t process) {
+    session *s = l->s;
+    dump_input *d;
+    must_grow(&s->dumps, &s->dump_room, s->dump_count + 1, sizeof *s->dumps);
+    d = &s->dumps[s->dump_count];
+    memset(d, 0, sizeof *d);
+    d->path = l->path;
+    d->is_json = 1;
+    d->foreign = l;
+    d->aligned = "none: the clock base of foreign JSON is unknown, its times are kept";
+    d->head.rank = -1;
+    d->head.clock = SPANPROF_CLOCK_MONOTONIC;
+    d->head.pid = t->pid.kind == JSON_ID_NUMBER && t->pid.number > 0 && t->pid.number <= INT32_MAX ? (uint32_t)t->pid.number : 0;
+    d->words_in_block = FOREIGN_BLOCK_WORDS;
+    d->lanes = must_alloc(FOREIGN_LANES, sizeof *d->lanes);
+    d->threads = must_alloc(FOREIGN_LANES, sizeof *d->threads);
+    d->end_ticks = (uint64_t)l->last - (uint64_t)l->first;
+    if (d->end_ticks > TIME_MAX) d->end_ticks = TIME_MAX;
+    d->shift_ns = l->first > 0 ? (uint64_t)l->first : 0;
+    if (process == SIZE_MAX) {
+        const uint32_t name = foreign_name_of(l, &t->pid, NULL);
+        const char *slash = strrchr(l->path, '/');
+        d->process = process_of(s, d);
+        s->processes[d->process].name = name ? name : t->pid.kind == JSON_ID_TEXT ? name_number(&s->names, t->pid.text) : name_number(&s->names, slice_of(slash ? slash + 1 : l->path));
+    } else {
+        d->process = (uint32_t)process;
+    }
+    foreign_sites(l, d);
+    clock_build(s, d);
+    return s->dump_count++;
+}
+
+/* Gives every track its dump and lane. */
+static void foreign_place(foreign_load *l) {
+    session *s = l->s;
+    const size_t first_dump = s->dump_count;
+    size_t i, j;
+    l->dumps = must_alloc(l->f.track_count, sizeof *l->dumps);
+    l->lanes = must_alloc(l->f.track_count, sizeof *l->lanes);
+    for (i = 0; i < l->f.track_count; i++) {
+        const foreign_track *t = &l->f.tracks[i];
+        size_t process = SIZE_MAX, at = SIZE_MAX;
+        thread_entry *thread;
+        uint32_t lane;
+        for (j = s->dump_count; j > first_dump && at == SIZE_MAX; j--) {
+            if (!foreign_same_id((const json_id *)s->dumps[j - 1].foreign_pid, &t->pid)) continue;
+            process = s->dumps[j - 1].process;
+            at = j - 1;
+        }
+        if (at == SIZE_MAX || s->dumps[at].lane_count == FOREIGN_LANES) {
+            at = foreign_dump(l, t, process);
+            s->dumps[at].foreign_pid = &l->f.tracks[i].pid;
+        }
+        lane = (uint32_t)s->dumps[at].lane_count++;
+        l->dumps[i] = (uint32_t)at;
+        l->lanes[i] = lane;
+        foreign_lane(l, &s->dumps[at], i, lane);
+        thread = &s->dumps[at].threads[lane];
+        s->dumps[at].thread_count = lane + 1;
+        thread->system_id = t->tid.kind == JSON_ID_NUMBER && t->tid.number > 0 ? (uint64_t)t->tid.number : 0;
+        thread->name = foreign_name_of(l, &t->pid, &t->tid);
+        if (!thread->name && t->tid.kind == JSON_ID_TEXT) thread->name = name_number(&s->names, t->tid.text);
+    }
+    for (i = 0; i < l->event_count; i++) s->dumps[l->dumps[l->events[i].track]].threads[l->lanes[l->events[i].track]].used = 1;
+    if (s->dump_count > first_dump) foreign_sums(l, &s->dumps[first_dump]);
+}
+
+/* Asynchronous events of the file, for the statistics. */
+static void foreign_asyncs(foreign_load *l) {
+    session *s = l->s;
+    size_t i;
+    for (i = 0; i < l->event_count; i++) {
+        const foreign_event *e = &l->events[i];
+        async_event *a;
+        s->events++;
+        if (e->phase != 'b' && e->phase != 'e') continue;
+        must_grow(&s->asyncs, &s->async_room, s->async_count + 1, sizeof *s->asyncs);
+        a = &s->asyncs[s->async_count++];
+        a->ns = (uint64_t)e->ts - (uint64_t)l->first;
+        a->id = (uint64_t)e->category << 32 | e->id;
+        a->name = e->name;
+        a->process = l->dumps[e->track];
+        a->is_end = e->phase == 'e';
+        a->is_named = 1;
+    }
+}
+
+/* Reads a file of Trace Event JSON. */
+static int read_json(session *s, const char *path) {
+    foreign_load *l = must_alloc(1, sizeof *l);
+    size_t i;
+    int status;
+    l->s = s;
+    l->path = path;
+    l->first = INT64_MAX;
+    l->last = INT64_MIN;
+    foreign_init(&l->f, &s->names, &l->report, s->opt->trace != NULL && s->opt->args != ARGS_NONE);
+    status = json_trace_read(path, foreign_on_event, l, &l->report);
+    if (l->first > l->last) l->first = l->last = 0;
+    if (status < 0 && !l->report.damaged) {
+        complain(s, path, 0, "%s", l->report.why ? l->report.why : "not readable");
+        return EXIT_DAMAGED;
+    }
+    foreign_finish(&l->f);
+    if (l->report.damaged || !s->opt->quiet) json_report_print(path, &l->report);
+    for (i = 0; i < JSON_NOTE_COUNT; i++)
+        if (l->report.note[i].count && json_note_damage[i])
+            damage_note(s, l->report.note[i].first, json_note_texts[i]);
+    foreign_place(l);
+    foreign_asyncs(l);
+    return 0;
+}
+
+/* ---- reading dumps ---------------------------------------------------------------------------------------------- */
 
 /* A note on a dump whose process ended without closing it. */
 static void dump_note(const session *s, const dump_input *d) {
@@ -3851,11 +7491,15 @@ static int read_dump(session *s, const char *path, unsigned char *data, size_t s
 /* Brings the dumps onto the clock of the first. */
 static void align_clocks(session *s) {
     const dump_input *first = NULL;
+    bool any_json = false;
     size_t i;
     for (i = 0; i < s->dump_count; i++) {
         dump_input *d = &s->dumps[i];
         int64_t offset, base;
-        if (d->is_json) continue;
+        if (d->is_json) {
+            any_json = true;
+            continue;
+        }
         if (!first) first = d;
         if (d == first || d->head.process_key == first->head.process_key) continue;
         base = (int64_t)(first->head.first.real_ns - first->head.first.mono_ns);
@@ -3870,6 +7514,13 @@ static void align_clocks(session *s) {
             d->shift_ns = (uint64_t)(offset - base);
         }
     }
+    for (i = 0; first && any_json && i < s->dump_count; i++) {
+        dump_input *d = &s->dumps[i];
+        if (!d->is_json) continue;
+        d->aligned = "none: the clock base of foreign JSON is unknown, it begins with the first dump";
+        d->shift_ns = first->head.first.mono_ns;
+        if (!s->opt->quiet && (i == 0 || s->dumps[i - 1].foreign != d->foreign)) diag(d->path, NO_OFFSET, "note: its clock base is unknown; it is placed at the begin of %s", first->path);
+    }
 }
 
 static int read_input(session *s, const char *path) {
@@ -3878,9 +7529,12 @@ static int read_input(session *s, const char *path) {
     int mapped, status = load_input(s, path, &data, &size, &mapped);
     if (status) return status;
     if (size >= 8 && memcmp(data, SPANPROF_DUMP_MAGIC, 8) == 0) return read_dump(s, path, data, size, mapped);
-    complain(s, path, 0, "not a dump of spanprof");
+    if (strcmp(path, "-") == 0) {
+        json_read_ahead = (slice){ (const char *)data, size };
+        return read_json(s, path);
+    }
     unload_input(data, size, mapped);
-    return EXIT_DAMAGED;
+    return read_json(s, path);
 }
 
 static void session_begin(session *s, const options *opt) {
@@ -4125,45 +7779,122 @@ static void options_finish(options *o) {
 
 typedef void (*write_function)(session *s, output *o);
 
-static void write_output(session *s, const char *path, write_function write_it, int *to_stdout) {
-    output o;
-    if (!path) return;
-    if (strcmp(path, "-") == 0) *to_stdout = 1;
-    if (output_open(&o, s, path) == 0) {
-        write_it(s, &o);
-        output_close(&o);
-    }
-}
-
-/* Reads the inputs, counts, writes; the exit code. */
-static int convert(session *s) {
+/* Reads the inputs and counts; 0, or an exit code when there is nothing to write. */
+static int summarise(session *s) {
     const options *o = s->opt;
     size_t i, j;
-    int to_stdout = 0, status = 0;
+    int status = 0;
     for (i = 0; i < o->input_count; i++) {
         const int one = read_input(s, o->inputs[i]);
-        if (one > status) status = one;
         if (one == EXIT_USAGE) return EXIT_USAGE;
+        if (one > status) status = one;
     }
     if (s->complaint_count > COMPLAINTS_SHOWN) diag(NULL, NO_OFFSET, "%" PRIu64 " damaged places in all", s->complaint_count);
-    if (s->dump_count == 0) return status ? status : EXIT_DAMAGED;
+    if (s->dump_count == 0 && status) return status;
     align_clocks(s);
     for (i = 0; i < s->dump_count; i++)
         for (j = 0; j < s->dumps[i].block_count; j++) s->all_words += s->dumps[i].blocks[j].count;
     count_all(s);
     ids_assign(s);
-    write_output(s, o->trace, write_trace, &to_stdout);
-    write_output(s, o->summary, write_summary, &to_stdout);
-    if (!o->no_table && !to_stdout) write_output(s, "-", write_table, &to_stdout);
+    return 0;
+}
+
+/* Reads the inputs, counts, writes; the exit code. */
+static int convert(session *s) {
+    const options *o = s->opt;
+    const struct { const char *path; write_function write; } outputs[] = {
+        { o->trace, write_trace }, { o->summary, write_summary }, { o->folded, write_folded }, { o->csv, write_csv },
+        { o->svg, write_svg }, { o->spans, write_spans }, { o->no_table ? NULL : "-", write_table },
+    };
+    size_t i;
+    int to_stdout = 0, status = summarise(s);
+    if (status) return status;
+    for (i = 0; i < sizeof outputs / sizeof *outputs; i++) {
+        output out;
+        const bool is_stdout = outputs[i].path && strcmp(outputs[i].path, "-") == 0;
+        /* The table gives way to an output that goes where it would. */
+        if (!outputs[i].path || (is_stdout && to_stdout)) continue;
+        to_stdout |= is_stdout;
+        if (output_open(&out, s, outputs[i].path) != 0) continue;
+        outputs[i].write(s, &out);
+        output_close(&out);
+    }
     if (s->output_failed) return EXIT_OUTPUT;
     return s->damaged ? EXIT_DAMAGED : EXIT_DONE;
 }
+
+/* The summary of one input as text, for compare. */
+static int summary_text(const char *path, textbuf *text) {
+    session *s = must_alloc(1, sizeof *s);
+    options *opt = must_alloc(1, sizeof *opt);
+    output out;
+    int status;
+    options_default(opt);
+    opt->quiet = 1;
+    opt->inputs = must_alloc(1, sizeof *opt->inputs);
+    opt->inputs[0] = path;
+    opt->input_count = 1;
+    session_begin(s, opt);
+    status = summarise(s);
+    if (status) return status;
+    memset(&out, 0, sizeof out);
+    out.s = s;
+    out.path = path;
+    out.fd = OUTPUT_MEMORY;
+    write_summary(s, &out);
+    text_put(text, out.text.p, out.text.n);
+    text_free(&out.text);
+    return 0;
+}
+
+#ifndef _WIN32
+/* Converts what a command recorded. */
+static int run_convert(void *user, char **paths, int count) {
+    options *o = user;
+    session s;
+    int i;
+    o->inputs = must_alloc((size_t)count, sizeof *o->inputs);
+    for (i = 0; i < count; i++) o->inputs[i] = paths[i];
+    o->input_count = (size_t)count;
+    session_begin(&s, o);
+    return convert(&s);
+}
+
+/* trace2summary run [options] -- COMMAND [ARGUMENTS] */
+static int run_main(int argc, char **argv) {
+    static options o;
+    run_setup setup;
+    int i = 0;
+    options_default(&o);
+    while (i < argc && argv[i][0] == '-' && argv[i][1] && strcmp(argv[i], "--") != 0) i += option_read(&o, argc - i, argv + i);
+    if (i < argc && strcmp(argv[i], "--") == 0) i++;
+    if (i == argc) usage("run: no command");
+    if (!o.trace && !o.summary) {
+        o.trace = "spanprof.trace.json";
+        o.summary = "spanprof.summary.json";
+    }
+    memset(&setup, 0, sizeof setup);
+    setup.beside = o.trace && strcmp(o.trace, "-") != 0 ? o.trace : NULL;
+    setup.convert = run_convert;
+    setup.user = &o;
+    return run_command(argv + i, &setup);
+}
+#endif
 
 #ifndef TRACE2SUMMARY_NO_MAIN
 int main(int argc, char **argv) {
     options o;
     session s;
     int i, only_inputs = 0;
+#ifndef _WIN32
+    /* A closed pipe is an output that could not be written, not a death by signal. */
+    signal(SIGPIPE, SIG_IGN);
+    if (argc > 1 && strcmp(argv[1], "run") == 0) {
+        signal(SIGPIPE, SIG_DFL);
+        return run_main(argc - 2, argv + 2);
+    }
+#endif
+    if (argc > 1 && strcmp(argv[1], "compare") == 0) return compare_main(argc - 2, argv + 2, summary_text);
     options_default(&o);
     o.inputs = must_alloc((size_t)argc + 1, sizeof *o.inputs);
     for (i = 1; i < argc;) {
