@@ -1000,6 +1000,7 @@ static inline uint64_t spanprof_dump_sum(const void *data, size_t bytes) {
 #include <sys/uio.h>
 #include <unistd.h>
 #if defined(__linux__)
+#include <sys/auxv.h>
 #include <sys/prctl.h>
 #include <sys/syscall.h>
 #endif
@@ -1044,6 +1045,7 @@ typedef struct spanprof_i_lane {
     uint64_t *words;  /* first word of the window */
     uint64_t pos;     /* its position */
     uint64_t base;    /* ticks when the window was begun */
+    uintptr_t stack_low, stack_high; /* of the thread that owns the lane: where its local variables are */
     spanprof_i_open *stack;
     size_t stack_bytes;
     uint64_t *ended;  /* positions of spans on the stack that another thread has ended; under the lock */
@@ -1373,6 +1375,30 @@ static const char *spanprof_i_env(const char *name) {
 static int spanprof_i_on_signal_stack(void) {
     stack_t now;
     return sigaltstack(SPANPROF_I_NULL, &now) == 0 && (now.ss_flags & SS_ONSTACK);
+}
+
+/* Where the calling thread's stack lies; an empty range if the system does not tell. */
+static void spanprof_i_thread_stack(uintptr_t *low, uintptr_t *high) {
+    *low = *high = 0;
+#if defined(__linux__) && !defined(__ANDROID__)
+    if (SPANPROF_I_CAST(uint64_t, getpid()) == spanprof_i_thread_id()) {
+        /* The main thread's grows down from what the kernel put above it, as far as its limit. */
+        struct rlimit limit;
+        const uintptr_t most = SPANPROF_I_CAST(uintptr_t, 64) << 20;
+        *high = SPANPROF_I_CAST(uintptr_t, getauxval(AT_EXECFN));
+        *low = *high - (getrlimit(RLIMIT_STACK, &limit) || limit.rlim_cur > most ? most : SPANPROF_I_CAST(uintptr_t, limit.rlim_cur));
+    } else {
+        pthread_attr_t attributes;
+        void *base = SPANPROF_I_NULL;
+        size_t bytes = 0;
+        if (pthread_getattr_np(pthread_self(), &attributes)) return;
+        if (pthread_attr_getstack(&attributes, &base, &bytes) == 0) {
+            *low = SPANPROF_I_PTR(uintptr_t, base);
+            *high = *low + bytes;
+        }
+        pthread_attr_destroy(&attributes);
+    }
+#endif
 }
 
 static void spanprof_i_say(const char *text) {
@@ -2457,6 +2483,7 @@ static int spanprof_i_attach(spanprof_i_thread *self) {
     lane->rounds = 0;
     self->lane = lane;
     spanprof_i_use_stack(lane, self, 0);
+    spanprof_i_thread_stack(&lane->stack_low, &lane->stack_high);
     spanprof_i_watch_thread(self);
     memcpy(name, SPANPROF_I_NAME(), sizeof name);
     if (!name[0]) spanprof_i_system_thread_name(name, sizeof name);
@@ -2527,12 +2554,16 @@ static void spanprof_i_orphan(const spanprof_i_thread *self) {
     if (session) SPANPROF_I_ADD(&session->header->orphan_ends, 1);
 }
 
+/* Whether a variable lies in a frame that has been left without a word, by longjmp: below a frame that is in use, both on
+ * the thread's own stack. Signal stacks and the stacks of coroutines say nothing about it. */
+static int spanprof_i_frame_gone(const spanprof_i_lane *lane, uintptr_t address, uintptr_t frame) {
+    return address < frame && address >= lane->stack_low && frame < lane->stack_high && !spanprof_i_on_signal_stack();
+}
+
 /* A generation of 0 with a lane: a record is being written below us and we are in a signal handler; unless the handler
- * jumped out of it. That shows when the innermost scope lies below this frame, on the same stack: its frame is gone, and
- * the record's too. */
+ * jumped out of it. That shows when the innermost scope's frame is gone, and the record's with it. */
 static int spanprof_i_jumped_out(const spanprof_i_thread *self, uintptr_t frame) {
-    const uintptr_t innermost = self->top[-1].address;
-    return !*SPANPROF_I_INSIDE() && innermost < frame && frame - innermost < (1u << 20) && !spanprof_i_on_signal_stack();
+    return !*SPANPROF_I_INSIDE() && spanprof_i_frame_gone(self->lane, self->top[-1].address, frame);
 }
 static void spanprof_i_repair(spanprof_i_thread *self) {
     uint64_t *word = self->lane->words;
@@ -2670,13 +2701,14 @@ static void spanprof_i_abandon(spanprof_i_thread *self, spanprof_i_open *at, uin
     if (pos) spanprof_i_record_end(self, 1, pos, now);
 }
 
-/* longjmp leaves spans open whose frames are gone: a scope's variable that lies below the caller's frame, or at the very
- * address of the new one, tells. The pairs inside such a scope go with it. */
+/* longjmp leaves spans open: a scope's variable in a frame that is gone, or at the very address of the new one, tells. The
+ * pairs inside such a scope go with it. */
 static void spanprof_i_sweep(spanprof_i_thread *self, uintptr_t address, uintptr_t frame) {
     for (;;) {
         spanprof_i_open *open = self->top - 1;
         while (open >= self->bottom && open->address == SPANPROF_I_HIGHEST && open->is_pair) open--;
-        if (open < self->bottom || open->address == SPANPROF_I_HIGHEST || (open->address >= frame && (open->address & ~SPANPROF_I_CAST(uintptr_t, 1)) != address)) return;
+        if (open < self->bottom || open->address == SPANPROF_I_HIGHEST ||
+            ((open->address & ~SPANPROF_I_CAST(uintptr_t, 1)) != address && !spanprof_i_frame_gone(self->lane, open->address, frame))) return;
         while (self->top > open) spanprof_i_abandon(self, self->top - 1, spanprof_i_now());
     }
 }
