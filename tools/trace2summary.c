@@ -1434,6 +1434,7 @@ static void dump_index(session *s, dump_input *d, int swap) {
         if (last > d->end_ticks && last <= TIME_MAX) d->end_ticks = last;
     }
     sites_name(s, d);
+    if (!d->sites) d->sites = must_alloc(1, sizeof *d->sites);
 }
 
 /* ---- clock ------------------------------------------------------------------------------------------------------ */
@@ -3792,6 +3793,9 @@ typedef struct visitor {
     void (*span)(walk *w, const span_view *v);           /* at its start */
     void (*closed)(walk *w, const open_span *o);         /* at its end, after all it holds */
     void (*record)(walk *w, unsigned type, const uint64_t *r); /* any other record */
+    /* Instead of `span`, for a finished span that no record speaks of, outside of any step or cycle, nested properly.
+     * Only where there is no `closed`. */
+    void (*plain)(walk *w, uint32_t site, uint64_t start_ns, uint64_t end_ns);
 } visitor;
 
 typedef enum walk_mode { WALK_STATS, WALK_RANGES, WALK_VISIT } walk_mode;
@@ -4156,7 +4160,8 @@ ALWAYS_INLINE void walk_words(walk *w, const block_entry *b, const walk_mode mod
     const uint64_t *words = b->words;
     const uint32_t count = b->count;
     const uint32_t *heads = w->link_count ? w->heads : NULL;
-    const bool plain = mode != WALK_VISIT && !w->s->opt->cycle;
+    const bool all = !w->s->opt->cycle, quick = mode != WALK_VISIT || (w->visit->plain && !w->visit->closed);
+    bool plain = all && quick && (mode != WALK_VISIT || (!w->cycle && !w->has_step));
     const slice none = { NULL, 0 };
     worker *k = w->worker;
     figures *const *sites = k->sites[w->d - w->s->dumps];
@@ -4177,11 +4182,13 @@ ALWAYS_INLINE void walk_words(walk *w, const block_entry *b, const walk_mode mod
         if (!LIKELY(plain && duration && !(heads && heads[i]))) goto general;
         end = ticks + duration - 1;
         while (top->end <= ticks) top--;
-        f = sites[site];
+        f = mode == WALK_VISIT ? &k->none : sites[site];
         if (!LIKELY(end <= top->shown_end && top < last && f && ticks - part.ticks < part.quick && end - part.ticks < part.quick)) goto general;
         start_ns = part.ns + quick_ns(ticks - part.ticks, part.factor);
         end_ns = part.ns + quick_ns(end - part.ticks, part.factor);
-        if (mode == WALK_STATS) {
+        if (mode == WALK_VISIT) {
+            w->visit->plain(w, site, start_ns, end_ns);
+        } else if (mode == WALK_STATS) {
             figures_add(f, end_ns - start_ns);
             top->figures->self -= end_ns - start_ns;
             if (end_ns > last_ns) last_ns = end_ns;
@@ -4214,6 +4221,7 @@ ALWAYS_INLINE void walk_words(walk *w, const block_entry *b, const walk_mode mod
         last = w->open + w->open_room - 2;
         ticks = w->ticks;
         index = w->span_index;
+        plain = all && quick && (mode != WALK_VISIT || (!w->cycle && !w->has_step));
     }
     w->open_count = (size_t)(top - w->open) + 1;
     w->ticks = ticks;
@@ -4914,7 +4922,8 @@ typedef struct span_writer {
     textbuf *text;
     uint64_t zero_ns;    /* start of the last event */
     size_t zero_at;      /* where it begins if it lasts no time, else SIZE_MAX */
-    bool any;
+    bool any, thinned;
+    uint64_t origin_ns;
 } span_writer;
 
 static void text_hex(textbuf *t, uint64_t v) { text_form(t, "\"0x%" PRIx64 "\"", v); }
@@ -5188,6 +5197,44 @@ static void trace_span(walk *w, const span_view *v) {
     if (v->ref_count && w->s->opt->min_duration == 0 && w->s->opt->window_to == UINT64_MAX) span_flows(w, t, v, ts);
 }
 
+/* A span that has nothing but a name and two times, by the general way. */
+static void trace_simple(walk *w, uint32_t number, uint64_t start_ns, uint64_t end_ns) {
+    span_view v;
+    memset(&v, 0, sizeof v);
+    v.site = number;
+    v.start_ns = start_ns;
+    v.end_ns = end_ns;
+    trace_span(w, &v);
+}
+
+/* The same for a span that has nothing but a name and two times. */
+static void trace_plain(walk *w, uint32_t number, uint64_t start_ns, uint64_t end_ns) {
+    span_writer *x = w->user;
+    textbuf *t = x->text;
+    const site_entry *site = &w->d->sites[number < w->d->site_count ? number : 0];
+    const slice ids = w->d->threads[w->thread].ids;
+    const size_t begin = t->n;
+    const bool tie = x->any && x->zero_ns == start_ns;
+    char *p;
+    if (!LIKELY(site->head.p && !tie && start_ns != end_ns && !x->thinned)) {
+        trace_simple(w, number, start_ns, end_ns);
+        return;
+    }
+    if (!LIKELY(t->cap > t->n + site->head.n + ids.n + 80) && !text_room(t, site->head.n + ids.n + 80)) return;
+    p = t->p + begin;
+    memcpy(p, site->head.p, site->head.n);
+    p += site->head.n;
+    memcpy(p, ids.p, ids.n);
+    p = put_us(p + ids.n, start_ns - x->origin_ns);
+    memcpy(p, ",\"dur\":", 7);
+    p = put_us(p + 7, end_ns - start_ns);
+    *p++ = '}';
+    t->n = (size_t)(p - t->p);
+    x->any = true;
+    x->zero_ns = start_ns;
+    x->zero_at = SIZE_MAX;
+}
+
 /* Instants, counters, asynchronous events, and arrows outside of any span. */
 static void trace_record(walk *w, unsigned type, const uint64_t *r) {
     span_writer *x = w->user;
@@ -5233,7 +5280,8 @@ static void trace_record(walk *w, unsigned type, const uint64_t *r) {
 /* A lane's stretch through a visitor into a text, with fresh state but for the checkpoint. */
 static void write_task(session *s, const lane_task *t, const visitor *visit, textbuf *text, worker *k) {
     dump_input *d = &s->dumps[t->dump];
-    span_writer x = { text, 0, SIZE_MAX, false };
+    const options *opt = s->opt;
+    span_writer x = { text, 0, SIZE_MAX, false, opt->min_duration || opt->window_from || opt->window_to != UINT64_MAX, s->first_ns };
     walk w;
     size_t i;
     walk_begin(&w, s, d, t->lane, k);
@@ -5502,13 +5550,13 @@ static void sites_prepare(session *s) {
 }
 
 static void write_trace(session *s, output *o) {
-    static const visitor visit = { trace_span, NULL, trace_record };
+    static const visitor with_plain = { trace_span, NULL, trace_record, trace_plain }, always_args = { trace_span, NULL, trace_record, NULL };
     sites_prepare(s);
     text_str(&o->text, "{\"displayTimeUnit\":\"ns\",");
     write_other_data(s, &o->text);
     text_str(&o->text, ",\"traceEvents\":[");
     write_trace_names(s, o);
-    write_lanes(s, o, &visit);
+    write_lanes(s, o, s->opt->args == ARGS_FULL ? &always_args : &with_plain);
     write_tracks(s, o);
     write_foreign(s, o);
     text_str(&o->text, "\n]}");
@@ -5821,8 +5869,8 @@ static void timing_closed(walk *w, const open_span *o) {
 }
 
 static void write_timings(session *s, output *o) {
-    static const visitor visit = { NULL, timing_closed, NULL };
-    span_writer x = { &o->text, 0, SIZE_MAX, false };
+    static const visitor visit = { NULL, timing_closed, NULL, NULL };
+    span_writer x = { &o->text, 0, SIZE_MAX, false, false, s->first_ns };
     size_t count, i;
     lane_task *tasks = tasks_by_lane(s, &count);
     worker *workers = workers_new(s);
@@ -5944,7 +5992,7 @@ static void csv_span(walk *w, const span_view *v) {
 }
 
 static void write_spans(session *s, output *o) {
-    static const visitor visit = { csv_span, NULL, NULL };
+    static const visitor visit = { csv_span, NULL, NULL, NULL };
     text_str(&o->text, "pid,tid,thread,name,phase,activity,backend,dtype,device,module,start_ns,duration_ns,depth,event_index,parent_index,unfinished,crossing\n");
     write_lanes(s, o, &visit);
 }
@@ -6008,7 +6056,7 @@ static void tree_closed(walk *w, const open_span *o) {
 
 /* Builds the tree of all spans; with --by-process the processes are its first level. */
 static void tree_build(call_tree *t, session *s) {
-    static const visitor visit = { tree_span, tree_closed, NULL };
+    static const visitor visit = { tree_span, tree_closed, NULL, NULL };
     size_t count, i, b;
     lane_task *tasks = tasks_by_lane(s, &count);
     worker *workers = workers_new(s);
