@@ -7,7 +7,9 @@ here=$(pwd)
 make_() { (cd "$SOURCE" && $MAKE -s O="$here/build" CC="$CC" CXX="$CXX" CFLAGS="$CFLAGS" LDFLAGS="$LDFLAGS" "$@"); }
 version=$(sed -n 's/^#define SPANPROF_VERSION "\(.*\)"/\1/p' "$SOURCE/spanprof.h")
 
-before=$(cd "$SOURCE" && ls -R . 2>/dev/null | grep -v '^\./build' | cksum)
+# The files of the source folder, but for the repository's and the build folder's own.
+files() { find "$SOURCE" -path "$BUILD" -prune -o -path "$SOURCE/build" -prune -o -path "$SOURCE/.git" -prune -o -type f -print | sort; }
+before=$(files)
 check "make install" make_ install PREFIX="$here/root"
 check "make install, staged" make_ install PREFIX=/opt/kit DESTDIR="$here/stage"
 for file in include/spanprof.h bin/trace2summary lib/pkgconfig/spanprof.pc; do
@@ -33,6 +35,6 @@ check "... and converts" root/bin/trace2summary --no-table x.dump
 
 check "make clean" make_ clean
 same "make clean removes the build folder" no "$([ -e build ] && echo yes || echo no)"
-same "nothing is written outside it" "$before" "$(cd "$SOURCE" && ls -R . 2>/dev/null | grep -v '^\./build' | cksum)"
+same "nothing is written outside it" "$before" "$(files)"
 check "make help" make_ help
 finish check_install

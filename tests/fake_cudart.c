@@ -99,6 +99,7 @@ static void make_active(int device) {
     c->device = device;
     c->id = next_id++;
     c->references = 1;
+    defaults[device].owner = c;
     made++;
 }
 static void use(int device) {
@@ -432,7 +433,7 @@ static cudaError_t entry_point(const char *symbol, void **function, unsigned ver
     *function = NULL;
     *found = cudaDriverEntryPointSymbolNotFound;
     for (i = 0; !result && i < sizeof entries / sizeof *entries; i++)
-        if (!strcmp(entries[i].name, symbol)) {
+        if (!strcmp(entries[i].name, symbol) && !(getenv("FAKE_CUDA_MISSING") && !strcmp(getenv("FAKE_CUDA_MISSING"), symbol))) {
             *found = version >= entries[i].version ? cudaDriverEntryPointSuccess : cudaDriverEntryPointVersionNotSufficent;
             if (version >= entries[i].version) memcpy(function, &entries[i].function, sizeof *function);
         }
@@ -490,7 +491,6 @@ struct CUstream_st *fake_stream(int device, int non_blocking) {
     stream *s = NULL;
     start();
     use(device);
-    defaults[device].owner = &contexts[device];
     cuStreamCreate(&s, (unsigned)non_blocking);
     if (before) {
         stack[depth - 1] = before;

@@ -2,7 +2,7 @@
  * contexts, streams, captures, events and errors as CUDA does, without a GPU.
  *
  * Environment: FAKE_CUDA_DEVICES=n (2), FAKE_CUDA_START=error: what a call that starts the runtime returns, FAKE_CUDA_PENDING=error:
- * the first last error of the main thread.
+ * the first last error of the main thread, FAKE_CUDA_MISSING=name: a function that the driver does not have.
  * SPDX-License-Identifier: MIT */
 #ifndef FAKE_CUDART_H
 #define FAKE_CUDART_H

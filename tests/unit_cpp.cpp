@@ -57,7 +57,7 @@ void scopes() {
     const auto lambda = [](int x) { SPANPROF_SPAN("lambda"); return x + 1; };
     CHECK_INT(3, lambda(2));
     SPANPROF_SPAN("open at the end");
-    CHECK(spanprof_current().depth == 0);
+    CHECK(spanprof_current().pos != 0);
     dr_dump *d = session_close();
     CHECK_U64(400, dr_count(d, "thrower"));
     CHECK_U64(300, dr_count(d, "thrower.block"));

@@ -197,7 +197,7 @@ static void stats(void) {
     CHECK_U64(100002, stats.recorded);
     CHECK_U64(0, stats.unfinished);
     CHECK(stats.bytes > 800000);
-    CHECK_RANGE(8, 9, (double)stats.bytes / 100002.0);
+    CHECK_RANGE(8, 10, (double)stats.bytes / 100002.0);
     d = session_close();
     CHECK_U64(100002, dr_events(d));
     dr_free(d);
@@ -240,9 +240,11 @@ static void under_load(void) {
         CHECK_INT(SPANPROF_OK, spanprof_stats(&stats));
         d = dr_load(stats.path);
         CHECK_STR("", d->error);
-        CHECK_U64(stats.recorded, dr_events(d));
-        CHECK_U64(stats.unfinished, dr_unfinished(d, NULL));
-        CHECK(dr_unfinished(d, NULL) <= 2 * THREADS);
+        /* The span that a thread was in the middle of may be in one of them alone. */
+        CHECK_RANGE((double)stats.recorded - THREADS, (double)stats.recorded + THREADS, (double)dr_events(d));
+        CHECK(stats.unfinished <= 3 * THREADS);
+        CHECK(dr_unfinished(d, NULL) <= 3 * THREADS);
+        CHECK_U64(0, d->stray_ends);
         total += dr_events(d);
         dr_free(d);
     }
