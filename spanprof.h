@@ -31,7 +31,8 @@
  *   SPANPROF_NO_TSC           0      every file alike: 1 never reads the time stamp counter
  *   SPANPROF_WINDOW_BYTES     65536  implementation file: bytes of a thread's window, a power of two, 64 KiB .. 4 MiB
  *   SPANPROF_MAX_DEPTH        32768  implementation file: open spans a thread can have; deeper ones are counted as dropped
- *   SPANPROF_INSTRUMENT_FUNCTIONS unset  implementation file: record files compiled with -finstrument-functions
+ *   SPANPROF_INSTRUMENT_FUNCTIONS unset  implementation file (GCC, Clang): record every function of the files compiled with
+ *                             -finstrument-functions; add -finstrument-functions-exclude-file-list=spanprof.h if this one is
  *
  * ENVIRONMENT (read once when a session opens; ignored in a set-user-ID program)
  *   SPANPROF=1                records; empty, 0, false, off, no do not
@@ -138,7 +139,8 @@
 #if SPANPROF_I_GNU
 #define SPANPROF_I_LIKELY(x) __builtin_expect(!!(x), 1)
 #define SPANPROF_I_COLD __attribute__((noinline, cold))
-#define SPANPROF_I_HOT static inline __attribute__((always_inline, unused))
+#define SPANPROF_I_PLAIN __attribute__((no_instrument_function)) /* not itself recorded by -finstrument-functions */
+#define SPANPROF_I_HOT static inline __attribute__((always_inline, unused, no_instrument_function))
 #define SPANPROF_I_LOAD(p) __atomic_load_n((p), __ATOMIC_RELAXED)
 #define SPANPROF_I_STORE(p, v) __atomic_store_n((p), (v), __ATOMIC_RELAXED)
 #define SPANPROF_I_PUBLISH(p, v) __atomic_store_n((p), (v), __ATOMIC_RELEASE)
@@ -147,6 +149,7 @@
 #else
 #define SPANPROF_I_LIKELY(x) (x)
 #define SPANPROF_I_COLD
+#define SPANPROF_I_PLAIN
 #define SPANPROF_I_HOT static
 #define SPANPROF_I_LOAD(p) (*(p))
 #define SPANPROF_I_STORE(p, v) (*(p) = (v))
@@ -430,6 +433,7 @@ typedef struct spanprof_i_open {
     uint64_t pos;
     uint64_t ticks;    /* start of a pair or a handle */
     uint64_t is_pair;  /* where address is the highest: a pair, not a handle */
+    uintptr_t function; /* whose entry began it, for -finstrument-functions; not set by the fast path */
 } spanprof_i_open;
 
 /* One cache line a thread. */
@@ -731,10 +735,10 @@ SPANPROF_I_HOT void spanprof_i_step_end(spanprof_i_step *step) {
 /* Ends what its constructor began; copies would end twice, so there are none. */
 class spanprof_scope {
 public:
-    explicit spanprof_scope(spanprof_site *site) : scope_(spanprof_i_scope_enter(site, &scope_)), once_(true) {}
-    template <typename Begin> explicit spanprof_scope(const Begin &begin) : scope_(), once_(true) { if (SPANPROF_I_ON()) scope_ = begin(&scope_); }
-    ~spanprof_scope() { spanprof_i_scope_end(&scope_); }
-    bool once() { const bool now = once_; once_ = false; return now; }
+    SPANPROF_I_PLAIN explicit spanprof_scope(spanprof_site *site) : scope_(spanprof_i_scope_enter(site, &scope_)), once_(true) {}
+    template <typename Begin> SPANPROF_I_PLAIN explicit spanprof_scope(const Begin &begin) : scope_(), once_(true) { if (SPANPROF_I_ON()) scope_ = begin(&scope_); }
+    SPANPROF_I_PLAIN ~spanprof_scope() { spanprof_i_scope_end(&scope_); }
+    SPANPROF_I_PLAIN bool once() { const bool now = once_; once_ = false; return now; }
     spanprof_scope(const spanprof_scope &) = delete;
     spanprof_scope &operator=(const spanprof_scope &) = delete;
 private:
@@ -743,8 +747,8 @@ private:
 };
 class spanprof_scope_hooked {
 public:
-    template <typename Begin> explicit spanprof_scope_hooked(const Begin &begin) { h_.hooks = nullptr; if (SPANPROF_I_ON()) begin(&h_); }
-    ~spanprof_scope_hooked() { spanprof_i_hooked_end(&h_); }
+    template <typename Begin> SPANPROF_I_PLAIN explicit spanprof_scope_hooked(const Begin &begin) { h_.hooks = nullptr; if (SPANPROF_I_ON()) begin(&h_); }
+    SPANPROF_I_PLAIN ~spanprof_scope_hooked() { spanprof_i_hooked_end(&h_); }
     spanprof_scope_hooked(const spanprof_scope_hooked &) = delete;
     spanprof_scope_hooked &operator=(const spanprof_scope_hooked &) = delete;
 private:
@@ -752,8 +756,8 @@ private:
 };
 class spanprof_scope_step {
 public:
-    explicit spanprof_scope_step(int64_t step) : step_() { if (SPANPROF_I_ON()) step_ = spanprof_i_step_enter(step); }
-    ~spanprof_scope_step() { spanprof_i_step_end(&step_); }
+    SPANPROF_I_PLAIN explicit spanprof_scope_step(int64_t step) : step_() { if (SPANPROF_I_ON()) step_ = spanprof_i_step_enter(step); }
+    SPANPROF_I_PLAIN ~spanprof_scope_step() { spanprof_i_step_end(&step_); }
     spanprof_scope_step(const spanprof_scope_step &) = delete;
     spanprof_scope_step &operator=(const spanprof_scope_step &) = delete;
 private:
@@ -1101,7 +1105,7 @@ typedef struct spanprof_i_plan { uint64_t skip_first, wait, warmup, active, repe
 SPANPROF_API uint32_t spanprof_i_on = 1;
 SPANPROF_API uint32_t spanprof_i_tsc = 0;
 /* The stack of a thread without a lane: the sentinel alone. */
-#define SPANPROF_I_NO_STACK { SPANPROF_I_NULL, SPANPROF_I_HIGHEST, 0, 0, 0 }
+#define SPANPROF_I_NO_STACK { SPANPROF_I_NULL, SPANPROF_I_HIGHEST, 0, 0, 0, 0 }
 static spanprof_i_open spanprof_i_no_stack[2] = { SPANPROF_I_NO_STACK, SPANPROF_I_NO_STACK };
 static void spanprof_i_reset_thread(spanprof_i_thread *self) {
     memset(self, 0, sizeof *self);
@@ -1334,10 +1338,10 @@ static uint64_t spanprof_i_process_key(void) {
     return spanprof_dump_sum(key, strlen(key));
 }
 
-static void spanprof_i_usage(spanprof_dump_usage *out) {
+static int spanprof_i_usage(spanprof_dump_usage *out) {
     struct rusage usage;
     memset(out, 0, sizeof *out);
-    if (getrusage(RUSAGE_SELF, &usage)) return;
+    if (getrusage(RUSAGE_SELF, &usage)) return 0;
     out->user_us = SPANPROF_I_CAST(uint64_t, usage.ru_utime.tv_sec) * 1000000u + SPANPROF_I_CAST(uint64_t, usage.ru_utime.tv_usec);
     out->system_us = SPANPROF_I_CAST(uint64_t, usage.ru_stime.tv_sec) * 1000000u + SPANPROF_I_CAST(uint64_t, usage.ru_stime.tv_usec);
     out->max_rss_kb = SPANPROF_I_CAST(uint64_t, usage.ru_maxrss);
@@ -1350,6 +1354,7 @@ static void spanprof_i_usage(spanprof_dump_usage *out) {
     out->block_out = SPANPROF_I_CAST(uint64_t, usage.ru_oublock);
     out->voluntary = SPANPROF_I_CAST(uint64_t, usage.ru_nvcsw);
     out->involuntary = SPANPROF_I_CAST(uint64_t, usage.ru_nivcsw);
+    return 1;
 }
 
 /* Zeroed memory straight from the system: malloc may be the program's own and record spans. */
@@ -1592,6 +1597,9 @@ static int spanprof_i_create_file(spanprof_i_session *session) {
 }
 
 /* A handler that runs between these may record: "inside" keeps it from waiting for its own thread. */
+#if !SPANPROF_I_GNU
+static void spanprof_i_at_end(void);
+#endif
 static void spanprof_i_fork_prepare(void) {
     pthread_mutex_lock(&spanprof_i_mutex);
     *SPANPROF_I_INSIDE() = 1;
@@ -1616,6 +1624,9 @@ static int spanprof_i_hooks_into_system(void) {
     spanprof_i_key_made = 1;
 #endif
     if (!spanprof_i_fork_registered && pthread_atfork(spanprof_i_fork_prepare, spanprof_i_fork_parent, spanprof_i_fork_child)) return 0;
+#if !SPANPROF_I_GNU
+    if (!spanprof_i_fork_registered) atexit(spanprof_i_at_end);
+#endif
     spanprof_i_fork_registered = 1;
     return 1;
 }
@@ -1644,7 +1655,186 @@ static void spanprof_i_system_thread_name(char *out, size_t bytes) {
     }
 #endif
 }
-#endif /* POSIX */
+#else /* Windows */
+
+static SRWLOCK spanprof_i_mutex = SRWLOCK_INIT;
+static DWORD spanprof_i_slot_number = FLS_OUT_OF_INDEXES;
+#define SPANPROF_I_NAME() (spanprof_i_name)
+#define SPANPROF_I_INSIDE() (&spanprof_i_inside)
+
+static void spanprof_i_cold_enter(spanprof_i_cold *cold) { cold->error = errno; }
+static void spanprof_i_cold_leave(spanprof_i_cold *cold) { errno = cold->error; }
+static int spanprof_i_lock(spanprof_i_cold *cold) {
+    if (*SPANPROF_I_INSIDE()) return 0;
+    spanprof_i_cold_enter(cold);
+    AcquireSRWLockExclusive(&spanprof_i_mutex);
+    *SPANPROF_I_INSIDE() = 1;
+    return 1;
+}
+static void spanprof_i_unlock(spanprof_i_cold *cold) {
+    *SPANPROF_I_INSIDE() = 0;
+    ReleaseSRWLockExclusive(&spanprof_i_mutex);
+    spanprof_i_cold_leave(cold);
+}
+
+uint64_t spanprof_i_monotonic_ns(void) {
+    LARGE_INTEGER now, rate;
+    uint64_t ticks, per_second;
+    QueryPerformanceCounter(&now);
+    QueryPerformanceFrequency(&rate);
+    ticks = SPANPROF_I_CAST(uint64_t, now.QuadPart);
+    per_second = SPANPROF_I_CAST(uint64_t, rate.QuadPart);
+    return ticks / per_second * 1000000000u + ticks % per_second * 1000000000u / per_second;
+}
+static uint64_t spanprof_i_file_time(const FILETIME *time) { return SPANPROF_I_CAST(uint64_t, time->dwHighDateTime) << 32 | time->dwLowDateTime; }
+static uint64_t spanprof_i_real_ns(void) {
+    FILETIME now;
+    GetSystemTimeAsFileTime(&now);
+    return (spanprof_i_file_time(&now) - 116444736000000000u) * 100; /* from 1601 to 1970, in 100 ns */
+}
+static uint64_t spanprof_i_thread_id(void) { return GetCurrentThreadId(); }
+static uint32_t spanprof_i_process_id(void) { return GetCurrentProcessId(); }
+static uint32_t spanprof_i_parent_id(void) { return 0; }
+static void spanprof_i_host(char *out, size_t bytes) {
+    DWORD length = SPANPROF_I_CAST(DWORD, bytes);
+    if (!GetComputerNameA(out, &length)) out[0] = 0;
+}
+static size_t spanprof_i_page(void) { return 4096; }
+
+static void spanprof_i_program(char *out, size_t bytes) {
+    char path[SPANPROF_I_PATH_MAX];
+    const DWORD n = GetModuleFileNameA(SPANPROF_I_NULL, path, sizeof path - 1);
+    const char *name;
+    path[n] = 0;
+    name = strrchr(path, '\\');
+    out[0] = 0;
+    spanprof_i_append(out, bytes, name ? name + 1 : "program");
+}
+static uint64_t spanprof_i_process_key(void) {
+    FILETIME born, a, b, c;
+    uint64_t key[2];
+    key[0] = GetCurrentProcessId();
+    key[1] = GetProcessTimes(GetCurrentProcess(), &born, &a, &b, &c) ? spanprof_i_file_time(&born) : 0;
+    return spanprof_dump_sum(key, sizeof key);
+}
+static int spanprof_i_usage(spanprof_dump_usage *out) {
+    memset(out, 0, sizeof *out);
+    return 0;
+}
+
+static void *spanprof_i_pages(size_t bytes) { return VirtualAlloc(SPANPROF_I_NULL, bytes, MEM_RESERVE | MEM_COMMIT, PAGE_READWRITE); }
+static void spanprof_i_unmap(void *p, size_t bytes) {
+    (void)bytes;
+    if (p) VirtualFree(p, 0, MEM_RELEASE);
+}
+static void spanprof_i_unmap_file(void *p, size_t bytes) {
+    (void)bytes;
+    if (p) UnmapViewOfFile(p);
+}
+static const char *spanprof_i_env(const char *name) { return getenv(name); }
+static int spanprof_i_on_signal_stack(void) { return 0; }
+static void spanprof_i_thread_stack(uintptr_t *low, uintptr_t *high) { *low = *high = 0; }
+static void spanprof_i_say(const char *text) {
+    DWORD written;
+    WriteFile(GetStdHandle(STD_ERROR_HANDLE), text, SPANPROF_I_CAST(DWORD, strlen(text)), &written, SPANPROF_I_NULL);
+}
+
+/* The last error as errno has it. */
+static int spanprof_i_error(void) {
+    switch (GetLastError()) {
+    case ERROR_DISK_FULL: case ERROR_HANDLE_DISK_FULL: return ENOSPC;
+    case ERROR_ACCESS_DENIED: return EACCES;
+    case ERROR_FILE_NOT_FOUND: case ERROR_PATH_NOT_FOUND: return ENOENT;
+    case ERROR_NOT_ENOUGH_MEMORY: case ERROR_OUTOFMEMORY: return ENOMEM;
+    default: return EIO;
+    }
+}
+static void spanprof_i_at(OVERLAPPED *place, uint64_t offset) {
+    memset(place, 0, sizeof *place);
+    place->Offset = SPANPROF_I_CAST(DWORD, offset & 0xffffffffu);
+    place->OffsetHigh = SPANPROF_I_CAST(DWORD, offset >> 32);
+}
+static int spanprof_i_write_at(spanprof_i_session *session, const spanprof_i_buffer *buffers, int count, uint64_t offset) {
+    int i;
+    for (i = 0; i < count; i++) {
+        OVERLAPPED place;
+        DWORD written = 0;
+        spanprof_i_at(&place, offset);
+        if (!WriteFile(session->file, buffers[i].data, SPANPROF_I_CAST(DWORD, buffers[i].bytes), &written, &place)) return spanprof_i_error();
+        if (written != buffers[i].bytes) return ENOSPC;
+        offset += written;
+    }
+    return 0;
+}
+static int spanprof_i_read_at(spanprof_i_session *session, void *out, size_t bytes, uint64_t offset) {
+    OVERLAPPED place;
+    DWORD got = 0;
+    spanprof_i_at(&place, offset);
+    return ReadFile(session->file, out, SPANPROF_I_CAST(DWORD, bytes), &got, &place) && got == bytes;
+}
+/* A mapping that reaches beyond the end of the file makes the file longer, and never shorter. */
+static void *spanprof_i_map_file(spanprof_i_session *session, uint64_t offset, size_t bytes, int *error) {
+    const uint64_t end = offset + bytes;
+    const HANDLE mapping = CreateFileMappingA(session->file, SPANPROF_I_NULL, PAGE_READWRITE, SPANPROF_I_CAST(DWORD, end >> 32), SPANPROF_I_CAST(DWORD, end & 0xffffffffu), SPANPROF_I_NULL);
+    void *p = SPANPROF_I_NULL;
+    *error = 0;
+    if (mapping) p = MapViewOfFile(mapping, FILE_MAP_WRITE, SPANPROF_I_CAST(DWORD, offset >> 32), SPANPROF_I_CAST(DWORD, offset & 0xffffffffu), bytes);
+    if (!p) *error = spanprof_i_error();
+    if (mapping) CloseHandle(mapping);
+    return p;
+}
+static uint64_t spanprof_i_file_size(spanprof_i_session *session) {
+    LARGE_INTEGER size;
+    return GetFileSizeEx(session->file, &size) ? SPANPROF_I_CAST(uint64_t, size.QuadPart) : 0;
+}
+static int spanprof_i_sync(spanprof_i_session *session) { return !FlushFileBuffers(session->file); }
+static void spanprof_i_close_file(spanprof_i_session *session) { CloseHandle(session->file); }
+
+/* The dump is opened so that others may read it, not write it: that tells a second process. */
+static int spanprof_i_create_file(spanprof_i_session *session) {
+    char base[SPANPROF_I_PATH_MAX], suffix[48], magic[8], line[SPANPROF_I_PATH_MAX * 2 + 64];
+    unsigned attempt = 0, tries;
+    memcpy(base, session->path, sizeof base);
+    for (tries = 0; tries < 1000; tries++) {
+        HANDLE old;
+        DWORD got = 0;
+        int dump;
+        if (attempt > 0) {
+            if (attempt == 1) snprintf(suffix, sizeof suffix, ".%lu", GetCurrentProcessId());
+            else snprintf(suffix, sizeof suffix, ".%lu.%u", GetCurrentProcessId(), attempt);
+            memcpy(session->path, base, sizeof base);
+            if (!spanprof_i_append(session->path, sizeof session->path, suffix)) return ENAMETOOLONG;
+        }
+        session->file = CreateFileA(session->path, GENERIC_READ | GENERIC_WRITE, FILE_SHARE_READ, SPANPROF_I_NULL, CREATE_NEW, FILE_ATTRIBUTE_NORMAL, SPANPROF_I_NULL);
+        if (session->file != INVALID_HANDLE_VALUE) {
+            if (attempt > 0) {
+                snprintf(line, sizeof line, "spanprof: %.1000s is taken; writing %.1000s\n", base, session->path);
+                spanprof_i_say(line);
+            }
+            return 0;
+        }
+        if (GetLastError() != ERROR_FILE_EXISTS) return spanprof_i_error();
+        old = CreateFileA(session->path, GENERIC_READ | GENERIC_WRITE, FILE_SHARE_READ, SPANPROF_I_NULL, OPEN_EXISTING, FILE_ATTRIBUTE_NORMAL, SPANPROF_I_NULL);
+        dump = old != INVALID_HANDLE_VALUE && ReadFile(old, magic, sizeof magic, &got, SPANPROF_I_NULL) && (got == 0 || (got == 8 && memcmp(magic, SPANPROF_DUMP_MAGIC, 8) == 0));
+        if (old != INVALID_HANDLE_VALUE) CloseHandle(old);
+        if (!dump || !DeleteFileA(session->path)) attempt++;
+    }
+    return EEXIST;
+}
+
+static void WINAPI spanprof_i_fiber_exit(void *value) {
+    if (value) spanprof_i_thread_exit(value);
+}
+static int spanprof_i_hooks_into_system(void) {
+    if (spanprof_i_slot_number == FLS_OUT_OF_INDEXES) spanprof_i_slot_number = FlsAlloc(spanprof_i_fiber_exit);
+    return spanprof_i_slot_number != FLS_OUT_OF_INDEXES;
+}
+static void spanprof_i_watch_thread(spanprof_i_thread *self) { FlsSetValue(spanprof_i_slot_number, self); }
+static void spanprof_i_system_thread_name(char *out, size_t bytes) {
+    (void)bytes;
+    out[0] = 0;
+}
+#endif /* POSIX, Windows */
 
 /* 10.5 clock */
 
@@ -1671,6 +1861,7 @@ static uint64_t spanprof_i_now(void) { return SPANPROF_I_LOAD(&spanprof_i_tsc) ?
 static void spanprof_i_both_clocks(spanprof_dump_anchor *out, int readings) {
     uint64_t best = UINT64_MAX;
     int i;
+    memset(out, 0, sizeof *out);
     for (i = 0; i < readings; i++) {
         const uint64_t before = spanprof_i_now();
         const uint64_t ns = spanprof_i_monotonic_ns();
@@ -1680,7 +1871,6 @@ static void spanprof_i_both_clocks(spanprof_dump_anchor *out, int readings) {
         out->ticks = SPANPROF_I_LOAD(&spanprof_i_tsc) ? before + best / 2 : ns;
         out->mono_ns = ns;
     }
-    out->real_ns = 0;
 }
 
 static uint64_t spanprof_i_tick_rate(void) {
@@ -2137,6 +2327,13 @@ static uint32_t spanprof_i_named_numbers(const char *fields) {
     return set;
 }
 
+/* Gives a site the number under which it was just defined. */
+static void spanprof_i_number(spanprof_site *site) {
+    const uint32_t id = ++spanprof_i_sites;
+    if (id <= SPANPROF_SHORT_SITE_MAX) SPANPROF_I_STORE(&site->word, SPANPROF_I_CAST(uint64_t, id) << SPANPROF_SHORT_SITE_SHIFT | 1u);
+    SPANPROF_I_PUBLISH(&site->id, id);
+}
+
 /* Gives a site its number and defines it in the dump; 0 if that failed. */
 static SPANPROF_I_COLD int spanprof_i_register(spanprof_site *site) {
     spanprof_i_cold cold;
@@ -2153,11 +2350,7 @@ static SPANPROF_I_COLD int spanprof_i_register(spanprof_site *site) {
         words[1] = 0;
         site->set = spanprof_i_named_numbers(site->fields);
         done = spanprof_i_define(SPANPROF_RECORD_SITE, spanprof_i_sites + 1u, words, 2, texts, 3, 1);
-        if (done) {
-            if (spanprof_i_sites < SPANPROF_SHORT_SITE_MAX)
-                SPANPROF_I_STORE(&site->word, SPANPROF_I_CAST(uint64_t, spanprof_i_sites + 1u) << SPANPROF_SHORT_SITE_SHIFT | 1u);
-            SPANPROF_I_PUBLISH(&site->id, ++spanprof_i_sites);
-        }
+        if (done) spanprof_i_number(site);
     }
     spanprof_i_unlock(&cold);
     return done;
@@ -2363,7 +2556,7 @@ static void spanprof_i_fill_header(spanprof_i_session *session, const spanprof_c
     snprintf(h->producer, sizeof h->producer, "spanprof %s", SPANPROF_VERSION);
     spanprof_i_host(h->host, sizeof h->host);
     snprintf(h->process_name, sizeof h->process_name, "%s", config->process_name);
-    spanprof_i_usage(&h->usage_first);
+    (void)spanprof_i_usage(&h->usage_first);
     h->sum = spanprof_dump_sum(h, offsetof(spanprof_dump_header, sum));
     session->anchor_gap = h->ticks_per_second / 64 + 1;
     session->anchored = h->first.ticks;
@@ -2454,6 +2647,26 @@ static void spanprof_i_decide(void) {
         SPANPROF_I_PUBLISH(&spanprof_i_on, 0u);
 }
 
+#ifdef SPANPROF_INSTRUMENT_FUNCTIONS
+#define SPANPROF_I_FUNCTION_ADDRESSES (SPANPROF_I_HIGHEST - 16u * (SPANPROF_MAX_DEPTH + 2u)) /* and above: entries that are functions */
+/* Memory that is never given back, a little at a time. Under the lock. */
+static void *spanprof_i_small(size_t bytes) {
+    static char *at;
+    static size_t left;
+    void *p;
+    bytes = (bytes + 15) / 16 * 16;
+    if (left < bytes) {
+        at = SPANPROF_I_CAST(char *, spanprof_i_pages(65536));
+        left = at ? 65536 : 0;
+    }
+    if (left < bytes) return SPANPROF_I_NULL;
+    p = at;
+    at += bytes;
+    left -= bytes;
+    return p;
+}
+#endif
+
 /* Points a thread at its lane's stack, with some spans open on it. */
 static void spanprof_i_use_stack(const spanprof_i_lane *lane, spanprof_i_thread *self, size_t depth) {
     const size_t room = lane->stack_bytes / sizeof(spanprof_i_open) - 1;
@@ -2527,6 +2740,7 @@ static void spanprof_i_thread_exit(void *value) {
     spanprof_i_unlock(&cold);
 }
 
+#if !SPANPROF_I_WINDOWS
 /* The child of a fork has copies of the parent's threads' states and mappings of the parent's windows: it lets go of all. */
 static void spanprof_i_fork_forget(void) {
     spanprof_i_thread *self = SPANPROF_I_SELF();
@@ -2541,6 +2755,7 @@ static void spanprof_i_fork_forget(void) {
     spanprof_i_made_inode = 0;
     SPANPROF_I_STORE(&spanprof_i_on, 1u);
 }
+#endif
 
 /* 10.10 recording */
 
@@ -3249,8 +3464,7 @@ static void spanprof_i_collect(spanprof_i_session *session, spanprof_session_sta
 /* Last anchor, resources, and why the recording ended. */
 static void spanprof_i_close_books(spanprof_i_session *session, uint32_t state) {
     spanprof_i_anchor(session, 1);
-    spanprof_i_usage(&session->header->usage_last);
-    session->header->usage_valid = 1;
+    session->header->usage_valid = SPANPROF_I_CAST(uint32_t, spanprof_i_usage(&session->header->usage_last));
     SPANPROF_I_PUBLISH(&session->header->state, state);
     spanprof_i_store_private(session);
 }
@@ -3436,6 +3650,143 @@ static void spanprof_i_at_end(void) {
 #endif
     spanprof_i_unlock(&cold);
 }
+/* 10.12 every function: -finstrument-functions */
+
+#if defined(SPANPROF_INSTRUMENT_FUNCTIONS) && SPANPROF_I_GNU && !SPANPROF_I_WINDOWS
+#include <link.h>
+
+/* A function seen, and its site. The table is read without a lock; it never moves, and is at most three quarters full. */
+#define SPANPROF_I_FUNCTIONS_MAX (1u << 18)
+typedef struct spanprof_i_function { uintptr_t address; spanprof_site site; char name[24]; } spanprof_i_function;
+static spanprof_i_function **spanprof_i_functions;
+static uint32_t spanprof_i_functions_used;
+static struct { uintptr_t low, high; } spanprof_i_modules[512];
+static uint32_t spanprof_i_modules_used;
+
+/* Defines the program and libraries that are loaded now, so that the converter can name addresses. */
+static int spanprof_i_define_module(struct dl_phdr_info *info, size_t bytes, void *unused) {
+    uintptr_t low = SPANPROF_I_HIGHEST, high = 0;
+    char self[SPANPROF_I_PATH_MAX];
+    const char *path = info->dlpi_name;
+    uint64_t words[3];
+    uint32_t i;
+    (void)bytes;
+    (void)unused;
+    for (i = 0; i < info->dlpi_phnum; i++) {
+        const uintptr_t start = info->dlpi_addr + info->dlpi_phdr[i].p_vaddr;
+        if (info->dlpi_phdr[i].p_type != PT_LOAD) continue;
+        if (start < low) low = start;
+        if (start + info->dlpi_phdr[i].p_memsz > high) high = start + info->dlpi_phdr[i].p_memsz;
+    }
+    for (i = 0; i < spanprof_i_modules_used; i++)
+        if (spanprof_i_modules[i].low == low && spanprof_i_modules[i].high == high) return 0;
+    if (i == sizeof spanprof_i_modules / sizeof spanprof_i_modules[0] || low >= high) return 0;
+    if (!path || !*path) {
+        const ssize_t n = readlink("/proc/self/exe", self, sizeof self - 1);
+        self[n > 0 ? n : 0] = 0;
+        path = self;
+    }
+    words[0] = info->dlpi_addr;
+    words[1] = low;
+    words[2] = high;
+    if (spanprof_i_define(SPANPROF_RECORD_MODULE, 0, words, 3, &path, 1, 1)) {
+        spanprof_i_modules[i].low = low;
+        spanprof_i_modules[i].high = high;
+        spanprof_i_modules_used++;
+    }
+    return 0;
+}
+
+/* Gives a function a site, under its address as a name. Under the lock. */
+static spanprof_i_function *spanprof_i_add_function(uintptr_t address, uint32_t place) {
+    spanprof_i_function *function;
+    const char *texts[3];
+    uint64_t words[2];
+    uint32_t i;
+    if (!spanprof_i_functions) spanprof_i_functions = SPANPROF_I_CAST(spanprof_i_function **, spanprof_i_pages(SPANPROF_I_FUNCTIONS_MAX * sizeof *spanprof_i_functions));
+    if (!spanprof_i_functions || spanprof_i_functions_used >= SPANPROF_I_FUNCTIONS_MAX / 4 * 3) return SPANPROF_I_NULL;
+    while (spanprof_i_functions[place] && spanprof_i_functions[place]->address != address) place = (place + 1) % SPANPROF_I_FUNCTIONS_MAX;
+    if (spanprof_i_functions[place]) return spanprof_i_functions[place];
+    for (i = 0; i < spanprof_i_modules_used && (address < spanprof_i_modules[i].low || address >= spanprof_i_modules[i].high); i++) {}
+    if (i == spanprof_i_modules_used) dl_iterate_phdr(spanprof_i_define_module, SPANPROF_I_NULL);
+    function = SPANPROF_I_CAST(spanprof_i_function *, spanprof_i_small(sizeof *function));
+    if (!function) return SPANPROF_I_NULL;
+    function->address = address;
+    snprintf(function->name, sizeof function->name, "0x%llx", SPANPROF_I_CAST(unsigned long long, address));
+    function->site.name = function->name;
+    texts[0] = function->name;
+    texts[1] = texts[2] = SPANPROF_I_NULL;
+    words[0] = 0;
+    words[1] = address;
+    if (!spanprof_i_define(SPANPROF_RECORD_SITE, spanprof_i_sites + 1u, words, 2, texts, 3, 1)) return SPANPROF_I_NULL;
+    spanprof_i_number(&function->site);
+    spanprof_i_functions_used++;
+    SPANPROF_I_PUBLISH(&spanprof_i_functions[place], function);
+    return function;
+}
+
+static spanprof_i_function *spanprof_i_find_function(uintptr_t address) {
+    const uint32_t home = SPANPROF_I_CAST(uint32_t, (SPANPROF_I_CAST(uint64_t, address) * 0x9e3779b97f4a7c15ull) >> 46);
+    spanprof_i_function **table = SPANPROF_I_LOAD(&spanprof_i_functions);
+    spanprof_i_function *function = SPANPROF_I_NULL;
+    spanprof_i_cold cold;
+    uint32_t place;
+    for (place = home; table; place = (place + 1) % SPANPROF_I_FUNCTIONS_MAX) {
+        function = SPANPROF_I_ACQUIRE(&table[place]);
+        if (!function || function->address == address) break;
+    }
+    if (function) return function;
+    if (spanprof_i_join(SPANPROF_I_SELF()) < 2 || !spanprof_i_lock(&cold)) return SPANPROF_I_NULL;
+    if (spanprof_i_current) function = spanprof_i_add_function(address, home);
+    spanprof_i_unlock(&cold);
+    return function;
+}
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+SPANPROF_I_PLAIN void __cyg_profile_func_enter(void *address, void *caller);
+SPANPROF_I_PLAIN void __cyg_profile_func_exit(void *address, void *caller);
+#ifdef __cplusplus
+}
+#endif
+
+/* A function's span is no scope's: it takes an address above all variables, lower the deeper it is, so that the fast path
+ * has it for an inner one. */
+void __cyg_profile_func_enter(void *address, void *caller) {
+    const uint32_t on = SPANPROF_I_LOAD(&spanprof_i_on);
+    spanprof_i_thread *self = SPANPROF_I_SELF();
+    spanprof_i_function *function;
+    spanprof_i_scope scope;
+    (void)caller;
+    if (on == 0 || (on != 1 && (on & 1u)) || *SPANPROF_I_INSIDE() || (self->lane && !self->generation)) return;
+    function = spanprof_i_find_function(SPANPROF_I_PTR(uintptr_t, address));
+    if (!function) return;
+    scope = spanprof_i_enter(&function->site, SPANPROF_I_HIGHEST - 16u * SPANPROF_I_CAST(uintptr_t, self->top - self->bottom + 1), SPANPROF_I_LOAD(&spanprof_i_on));
+    if (!scope.word) return;
+    self->top[-1].ticks = scope.start;
+    self->top[-1].function = SPANPROF_I_PTR(uintptr_t, address);
+}
+
+void __cyg_profile_func_exit(void *address, void *caller) {
+    const uint64_t now = spanprof_i_now();
+    spanprof_i_thread *self = SPANPROF_I_SELF();
+    spanprof_i_open *open;
+    uint32_t generation;
+    (void)caller;
+    if (*SPANPROF_I_INSIDE() || self->top == self->bottom) return;
+    generation = spanprof_i_claim_end(self);
+    if (!generation) return;
+    for (open = self->top - 1; open >= self->bottom; open--)
+        if (open->address >= SPANPROF_I_FUNCTION_ADDRESSES && open->address != SPANPROF_I_HIGHEST && open->function == SPANPROF_I_PTR(uintptr_t, address)) break;
+    if (open >= self->bottom) {
+        while (self->top - 1 > open) spanprof_i_abandon(self, self->top - 1, now); /* left by longjmp */
+        spanprof_i_finish(self, open, open->ticks, now);
+    }
+    spanprof_i_release(self, generation);
+}
+#endif
+
 #if SPANPROF_I_GNU
 __attribute__((destructor)) static void spanprof_i_destructor(void) { spanprof_i_at_end(); }
 #endif
