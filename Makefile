@@ -26,6 +26,17 @@ C = $(CC) -std=gnu99 $(CFLAGS) $(WARN_C) $(SAN_FLAGS) $(CPPFLAGS) -I.
 CPP = $(CXX) -std=gnu++11 $(CXXFLAGS) $(WARN_CXX) $(SAN_FLAGS) $(CPPFLAGS) -I.
 LINK = $(SAN_FLAGS) $(LDFLAGS) $(LDLIBS)
 
+comma := ,
+# CUDA=1: the toolkit of nvcc; else the stub of spanprof_cuda.h, though the system may have the toolkit's headers.
+NVCC ?= $(or $(shell command -v nvcc 2>/dev/null),/usr/local/cuda/bin/nvcc)
+CUDA_HOME ?= $(patsubst %/bin/nvcc,%,$(NVCC))
+CUDA_LINK = -L$(CUDA_HOME)/lib64 -lcudart -Wl,-rpath,$(CUDA_HOME)/lib64
+CUDA_FLAGS = $(if $(CUDA),-isystem $(CUDA_HOME)/include,-DSPANPROF_CUDA_STUB)
+NVCC_LINK = -cudart shared -Xcompiler -pthread -lm -Xlinker -rpath=$(CUDA_HOME)/lib64
+LIBTORCH_FLAGS = $(if $(LIBTORCH_HOME),-isystem $(LIBTORCH_HOME)/include -isystem $(LIBTORCH_HOME)/include/torch/csrc/api/include)
+LIBTORCH_LINK = $(if $(LIBTORCH_HOME),-L$(LIBTORCH_HOME)/lib -Wl$(comma)--no-as-needed -ltorch -ltorch_cpu $(if $(CUDA),-ltorch_cuda -lc10_cuda) -lc10 \
+                -Wl$(comma)-rpath$(comma)$(LIBTORCH_HOME)/lib)
+
 HEADERS = $(wildcard spanprof*.h)
 TEST_HEADERS = $(wildcard tests/*.h)
 TOOL = $(O)/trace2summary
@@ -39,7 +50,7 @@ all: $(TOOL) examples
 # Holds the commands, and changes only when they do: other flags in the same folder build again.
 $(O)/commands: FORCE
 	@mkdir -p $(@D)
-	@printf '%s\n' '$(subst ','\'',$(C) | $(CPP) | $(LINK))' | cmp -s - $@ || printf '%s\n' '$(subst ','\'',$(C) | $(CPP) | $(LINK))' > $@
+	@printf '%s\n' '$(subst ','\'',$(C) | $(CPP) | $(LINK) | $(CUDA_FLAGS) | $(LIBTORCH_FLAGS))' | cmp -s - $@ || printf '%s\n' '$(subst ','\'',$(C) | $(CPP) | $(LINK) | $(CUDA_FLAGS) | $(LIBTORCH_FLAGS))' > $@
 FORCE:
 
 # ---- the tool ----
@@ -50,7 +61,7 @@ $(TOOL): tools/trace2summary.c $(HEADERS) $(O)/commands
 # ---- examples ----
 
 EXAMPLES = hello nested threads async_completion scheduled_steps hooks_bridge indexer
-EXAMPLE_PROGRAMS = $(EXAMPLES:%=$(O)/examples/%) $(O)/examples/multi_file
+EXAMPLE_PROGRAMS = $(EXAMPLES:%=$(O)/examples/%) $(O)/examples/multi_file $(O)/quickstart_mlp $(O)/libtorch_mlp
 .PHONY: examples
 examples: $(EXAMPLE_PROGRAMS)
 
@@ -61,6 +72,25 @@ $(EXAMPLES:%=$(O)/examples/%): $(O)/examples/%: examples/%.c $(HEADERS) $(O)/com
 $(O)/examples/multi_file: $(wildcard examples/multi_file/*) $(HEADERS) $(O)/commands
 	@mkdir -p $(@D)
 	$(C) $(filter %.c,$^) -o $@ $(LINK)
+
+# A small network trained on the CPU, and on the GPU with CUDA=1.
+ifdef CUDA
+$(O)/quickstart_mlp: $(O)/obj/quickstart_mlp.o $(O)/obj/quickstart_mlp_kernels.o
+	$(NVCC) $^ -o $@ $(NVCC_LINK)
+$(O)/obj/quickstart_mlp.o $(O)/obj/quickstart_mlp_part.o: examples/quickstart_mlp.c examples/quickstart_mlp.h $(HEADERS) $(O)/commands
+	@mkdir -p $(@D)
+	$(C) $(CUDA_FLAGS) -DQUICKSTART_MLP_CUDA $(if $(findstring part,$@),-DQUICKSTART_MLP_NO_MAIN) -c $< -o $@
+$(O)/obj/quickstart_mlp_kernels.o: examples/quickstart_mlp_kernels.cu examples/quickstart_mlp.h $(HEADERS) $(O)/commands
+	@mkdir -p $(@D)
+	$(NVCC) -O2 -I. -c $< -o $@
+else
+$(O)/quickstart_mlp: examples/quickstart_mlp.c examples/quickstart_mlp.h $(HEADERS) $(O)/commands
+	$(C) $(CUDA_FLAGS) $< -o $@ $(LINK) -lm
+endif
+
+# LibTorch's own headers are not clean under our warnings.
+$(O)/libtorch_mlp: examples/libtorch_mlp.cpp $(HEADERS) $(O)/commands
+	$(CXX) -std=gnu++17 $(CXXFLAGS) $(SAN_FLAGS) $(CPPFLAGS) -I. $(CUDA_FLAGS) $(LIBTORCH_FLAGS) $< -o $@ $(LINK) $(LIBTORCH_LINK) $(if $(CUDA),$(CUDA_LINK))
 
 demo: $(TOOL) $(O)/examples/indexer
 	SPANPROF=1 SPANPROF_OUT=$(O)/demo.dump $(O)/examples/indexer --index $(O)/demo.idx
@@ -86,9 +116,35 @@ $(TEST_CXX:%=$(O)/tests/%): $(O)/tests/%: tests/%.cpp $(TEST_HEADERS) $(HEADERS)
 	@mkdir -p $(@D)
 	$(CPP) $< -o $@ $(LINK)
 
-test: $(TOOL) $(EXAMPLE_PROGRAMS) $(TEST_PROGRAMS) $(TEST_TOOLS)
+# Against a runtime library that plays devices, errors and captures by a script; and against the real one, where there is one.
+CUDA_FAKE = $(patsubst tests/%.c,$(O)/tests/%,$(wildcard tests/cuda_fake_*.c))
+CUDA_REAL = $(patsubst tests/%.c,$(O)/tests/%,$(wildcard tests/cuda_stub.c tests/cuda_real.c))
+CUDA_TESTS = $(CUDA_FAKE) $(CUDA_REAL) $(if $(wildcard tests/spanprof_cuda_tests.cu),$(O)/spanprof_cuda_tests)
+FAKE_CUDART = $(O)/fake/libcudart.so.13
+
+$(FAKE_CUDART): tests/fake_cudart.c $(TEST_HEADERS) $(wildcard tests/fake_cuda/*) $(O)/commands
+	@mkdir -p $(@D)
+	$(C) -fPIC -shared -Itests/fake_cuda -Wl,-soname,$(@F) $< -o $@ $(LINK)
+
+$(CUDA_FAKE): $(O)/tests/%: tests/%.c $(FAKE_CUDART) $(TEST_HEADERS) $(HEADERS) $(O)/commands
+	@mkdir -p $(@D)
+	$(C) -isystem tests/fake_cuda $< -o $@ $(FAKE_CUDART) -Wl,-rpath,'$$ORIGIN/../fake' $(LINK)
+
+$(CUDA_REAL): $(O)/tests/%: tests/%.c $(TEST_HEADERS) $(HEADERS) $(O)/commands
+	@mkdir -p $(@D)
+	$(C) $(if $(findstring stub,$@),-DSPANPROF_CUDA_STUB,$(CUDA_FLAGS)) $< -o $@ $(LINK) $(if $(CUDA),$(CUDA_LINK))
+
+ifdef CUDA
+$(O)/spanprof_cuda_tests: tests/spanprof_cuda_tests.cu $(O)/obj/quickstart_mlp_part.o $(O)/obj/quickstart_mlp_kernels.o $(TEST_HEADERS) $(HEADERS) $(O)/commands
+	$(NVCC) -O2 -std=c++17 -I. $(filter %.cu %.o,$^) -o $@ $(NVCC_LINK)
+else
+$(O)/spanprof_cuda_tests: tests/spanprof_cuda_tests.cu $(TEST_HEADERS) $(HEADERS) $(O)/commands
+	$(C) $(CUDA_FLAGS) -x c $< -o $@ $(LINK)
+endif
+
+test: $(TOOL) $(EXAMPLE_PROGRAMS) $(TEST_PROGRAMS) $(TEST_TOOLS) $(CUDA_TESTS)
 	@CC='$(CC)' CXX='$(CXX)' CFLAGS='$(CFLAGS) $(SAN_FLAGS)' CXXFLAGS='$(CXXFLAGS) $(SAN_FLAGS)' LDFLAGS='$(LDFLAGS)' SAN='$(SAN)' \
-	sh tests/run.sh $(O) $(TEST_PROGRAMS) $(TEST_SCRIPTS) $(wildcard tests/tool/run.sh)
+	sh tests/run.sh $(O) $(TEST_PROGRAMS) $(CUDA_TESTS) $(TEST_SCRIPTS) $(wildcard tests/tool/run.sh)
 
 # Slower, with tools that not every machine has; what is missing is skipped and counted. STRICT=1: it is a failure.
 check-deep check-matrix:
@@ -96,8 +152,21 @@ check-deep check-matrix:
 
 # ---- benchmarks ----
 
-bench: $(TOOL)
-	@CC='$(CC)' CFLAGS='$(CFLAGS)' sh tests/bench/run.sh $(O)
+BENCH = $(O)/bench/bench $(O)/bench/library.so $(if $(CUDA),$(O)/bench/bench_cuda)
+bench: $(TOOL) $(BENCH)
+	@mkdir -p $(O)/bench/files
+	@CC='$(CC)' $(O)/bench/bench $(O) $(BENCH_ARGS)
+	$(if $(CUDA),@$(O)/bench/bench_cuda)
+
+$(O)/bench/bench: tests/bench/bench.c $(HEADERS) $(O)/commands
+	@mkdir -p $(@D)
+	$(C) $< -o $@ $(LINK) -ldl
+$(O)/bench/library.so: tests/bench/library.c $(HEADERS) $(O)/commands
+	@mkdir -p $(@D)
+	$(C) -fPIC -shared $< -o $@ $(LINK)
+$(O)/bench/bench_cuda: tests/bench/bench_cuda.cu $(HEADERS) $(O)/commands
+	@mkdir -p $(@D)
+	$(NVCC) -O2 -std=c++17 -I. $< -o $@ $(NVCC_LINK)
 
 # ---- the rest ----
 
