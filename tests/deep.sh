@@ -1,0 +1,97 @@
+# deep.sh BUILD - slower checks, and those that need tools which not every machine has; what is missing is skipped and counted, or
+# fails with STRICT=1. Called by `make check-deep`. SPDX-License-Identifier: MIT
+mkdir -p "$1" && BUILD=$(cd "$1" && pwd) || exit 2
+SOURCE=$(cd "$(dirname "$0")/.." && pwd)
+export BUILD SOURCE
+. "$SOURCE/tests/lib.sh"
+: "${MAKE:=make}"
+unset MAKEFLAGS MFLAGS MAKELEVEL
+work=$BUILD/deep
+mkdir -p "$work" && cd "$work" || exit 2
+started=$(date +%s)
+
+missing() {
+    if [ -n "$STRICT" ]; then
+        failed=$((failed + 1))
+        echo "failed: $* (nothing may be missing here)"
+    else
+        skip "$@"
+    fi
+}
+step() { echo "-- $* ($(($(date +%s) - started)) s)"; }
+
+check "the kit builds" $MAKE -s -j2 -C "$SOURCE" O="$BUILD" all "$BUILD/tests/life_sigkill" "$BUILD/tests/unit_macros" "$BUILD/tests/jget"
+
+# ---- static checks, of a stated set ----
+
+step "static checks"
+if have clang-tidy; then
+    checks='-*,bugprone-*,clang-analyzer-*,-bugprone-easily-swappable-parameters,-bugprone-reserved-identifier,-bugprone-macro-parentheses'
+    checks="$checks,-bugprone-narrowing-conversions,-clang-analyzer-security.insecureAPI.DeprecatedOrUnsafeBufferHandling,-bugprone-assignment-in-if-condition,-bugprone-signal-handler"
+    tidy() { clang-tidy --quiet --warnings-as-errors='*' --checks="$checks" "$1" -- -std=gnu99 -I"$SOURCE" -DSPANPROF_IMPLEMENTATION; }
+    check "clang-tidy: the implementation" tidy "$SOURCE/tests/link_implementation.c"
+    check "clang-tidy: the tool" tidy "$SOURCE/tools/trace2summary.c"
+else
+    missing "clang-tidy"
+fi
+if have cppcheck; then
+    cppcheck_() { cppcheck --quiet --error-exitcode=1 --enable=warning,performance,portability --inline-suppr --suppress=missingInclude --suppress=preprocessorErrorDirective --std=c99 -D__GNUC__=12 -D__x86_64__ -D__linux__ -I"$SOURCE" "$@"; }
+    check "cppcheck: the implementation" cppcheck_ "$SOURCE/tests/link_implementation.c"
+    check "cppcheck: the tool" cppcheck_ "$SOURCE/tools/trace2summary.c"
+else
+    missing "cppcheck"
+fi
+
+# ---- memory ----
+
+step "valgrind"
+if have valgrind; then
+    check "valgrind: recorder" sh -c "mkdir -p valgrind && cd valgrind && exec valgrind -q --error-exitcode=9 --leak-check=full '$BUILD/tests/unit_macros'"
+    check "valgrind: the tool" sh -c "cd valgrind && exec valgrind -q --error-exitcode=9 --leak-check=full '$BUILD/trace2summary' -q --no-table attributes.dump"
+else
+    missing "valgrind"
+fi
+
+# ---- life and death, more often ----
+
+step "500 kills"
+check "500 kills" sh -c "mkdir -p kills && cd kills && exec '$BUILD/tests/life_sigkill' 500"
+cat check.out
+
+# ---- a demo's outputs under other readers ----
+
+step "other JSON readers"
+check "demo" $MAKE -s -C "$SOURCE" O="$BUILD" demo
+for reader in "jq -e ." "python3 -m json.tool" "node -e JSON.parse(require('fs').readFileSync(0,'utf8'))"; do
+    if have "$reader"; then
+        for file in trace summary; do check "${reader%% *}: demo.$file.json" sh -c "$reader >/dev/null <'$BUILD/demo.$file.json'" ; done
+    else
+        missing "${reader%% *}"
+    fi
+done
+if have python3; then
+    check "python3: the trace holds what the summary counts" python3 - "$BUILD/demo.trace.json" "$BUILD/demo.summary.json" <<'END'
+import collections, json, sys
+trace, summary = (json.load(open(path, encoding="utf-8")) for path in sys.argv[1:])
+calls, total = collections.Counter(), collections.Counter()
+for event in trace["traceEvents"]:
+    if event["ph"] == "X":
+        assert event["dur"] >= 0 and event["ts"] >= 0, event
+        calls[event["name"]] += 1
+        total[event["name"]] += round(event["dur"] * 1000)
+for row in summary["rows"]:
+    assert calls[row["key"]["name"]] == row["calls"], row
+    assert total[row["key"]["name"]] == row["total_ns"], (row, total[row["key"]["name"]])
+assert sum(row["self_ns"] for row in summary["rows"]) <= summary["recorded_thread_time_ns"] * 1.0001
+END
+fi
+
+# ---- the tool's own deep checks ----
+
+if [ -f "$SOURCE/tests/tool/deep.sh" ]; then
+    step "the tool"
+    check "tests/tool/deep.sh" sh "$SOURCE/tests/tool/deep.sh" "$BUILD"
+    cat check.out
+fi
+step "done"
+finish check-deep
