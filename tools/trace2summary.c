@@ -111,6 +111,7 @@ typedef struct options {
     args_mode args;
     sort_key sort;
     unsigned jobs;
+    char *own[2]; /* paths made up for the two outputs */
 } options;
 
 /* A name and its escaped form between quotes. Number 0 is the absent text. */
@@ -477,6 +478,8 @@ static slice slice_copy(slice s) {
     if (s.n) memcpy(copy, s.p, s.n);
     return (slice){ copy, s.n };
 }
+
+static void slice_free(slice s) { free((void *)(uintptr_t)s.p); }
 
 static const char digit_pairs[] = "00010203040506070809101112131415161718192021222324252627282930313233343536373839"
                                   "40414243444546474849505152535455565758596061626364656667686970717273747576777879"
@@ -3222,6 +3225,10 @@ static json_id foreign_copy_id(json_id id) {
 }
 
 /* The track of (pid, tid), made when it is new. Its number is its place in f->tracks. */
+static void foreign_id_free(json_id *id) {
+    if (id->kind == JSON_ID_TEXT) slice_free(id->text);
+}
+
 static size_t foreign_track_of(foreign *f, const json_id *pid, const json_id *tid) {
     uint64_t hash;
     size_t at;
@@ -7318,6 +7325,8 @@ static void foreign_block(dump_input *d, uint32_t lane, uint64_t seq, const uint
     b.count = (uint32_t)count;
     must_grow(&d->blocks, &d->block_room, d->block_count + 1, sizeof *d->blocks);
     d->blocks[d->block_count++] = b;
+    must_grow(&d->copies, &d->copy_room, d->copy_count + 1, sizeof *d->copies);
+    d->copies[d->copy_count++] = head;
 }
 
 /* A track's spans as the words of a lane. A span has a fifth word: the number of its args. */
@@ -7474,6 +7483,37 @@ static void foreign_asyncs(foreign_load *l) {
     }
 }
 
+static void foreign_free(foreign_load *l) {
+    foreign *f = &l->f;
+    size_t i;
+    for (i = 0; i < f->track_count; i++) {
+        foreign_id_free(&f->tracks[i].pid);
+        foreign_id_free(&f->tracks[i].tid);
+        free(f->tracks[i].spans);
+        free(f->tracks[i].halves);
+    }
+    for (i = 1; i < f->args_count; i++) slice_free(f->args[i]);
+    for (i = 0; i < l->name_count; i++) {
+        foreign_id_free(&l->names[i].pid);
+        foreign_id_free(&l->names[i].tid);
+    }
+    free(f->tracks);
+    free(f->keys);
+    free(f->args);
+    free(f->extras);
+    free(f->track_index.hash);
+    free(f->track_index.number);
+    free(f->key_index.hash);
+    free(f->key_index.number);
+    free(f->args_index.hash);
+    free(f->args_index.number);
+    free(l->events);
+    free(l->names);
+    free(l->dumps);
+    free(l->lanes);
+    free(l);
+}
+
 /* Reads a file of Trace Event JSON. */
 static int read_json(session *s, const char *path) {
     foreign_load *l = must_alloc(1, sizeof *l);
@@ -7488,6 +7528,7 @@ static int read_json(session *s, const char *path) {
     if (l->first > l->last) l->first = l->last = 0;
     if (status < 0 && !l->report.damaged) {
         complain(s, path, 0, "%s", l->report.why ? l->report.why : "not readable");
+        foreign_free(l);
         return EXIT_DAMAGED;
     }
     foreign_finish(&l->f);
@@ -7592,6 +7633,56 @@ static void session_begin(session *s, const options *opt) {
     pthread_mutex_init(&s->names.lock, NULL);
     pthread_mutex_init(&s->rows.lock, NULL);
     s->progress_shown = !opt->quiet && isatty(2);
+}
+
+static void dump_free(dump_input *d) {
+    size_t i, j;
+    for (i = 0; i < d->lane_count; i++) {
+        lane_entry *l = &d->lanes[i];
+        for (j = 0; j < l->point_count; j++) free(l->points[j].open);
+        free(l->points);
+        free(l->refs);
+        free(l->cuts);
+    }
+    for (i = 0; i < d->copy_count; i++) free(d->copies[i]);
+    for (i = 0; i < d->site_count; i++) slice_free(d->sites[i].head);
+    for (i = 0; i < d->thread_count; i++) slice_free(d->threads[i].ids);
+    free(d->copies);
+    free(d->lanes);
+    free(d->blocks);
+    free(d->sites);
+    free(d->threads);
+    free(d->modules);
+    free(d->clock);
+    if (d->data) unload_input(d->data, d->size, d->mapped);
+}
+
+static void session_end(session *s) {
+    size_t i;
+    for (i = 0; i < s->dump_count; i++)
+        if (s->dumps[i].foreign && (i + 1 == s->dump_count || s->dumps[i + 1].foreign != s->dumps[i].foreign)) foreign_free(s->dumps[i].foreign);
+    for (i = 0; i < s->dump_count; i++) dump_free(&s->dumps[i]);
+    for (i = 0; i < s->process_count; i++) {
+        free(s->processes[i].tracks);
+        free(s->processes[i].groups);
+    }
+    for (i = 1; i < s->names.count; i++) {
+        slice_free(s->names.list[i].raw);
+        slice_free(s->names.list[i].json);
+    }
+    for (i = 0; i < s->rows.count; i++) figures_free(&s->rows.list[i].sum);
+    free(s->dumps);
+    free(s->processes);
+    free(s->names.list);
+    free(s->names.slots);
+    free(s->rows.list);
+    free(s->rows.slots);
+    free(s->asyncs);
+    free(s->async_stack);
+    free(s->tracks);
+    pthread_mutex_destroy(&s->lock);
+    pthread_mutex_destroy(&s->names.lock);
+    pthread_mutex_destroy(&s->rows.lock);
 }
 
 /* ---- usage and options ------------------------------------------------------------------------------------------ */
@@ -7799,7 +7890,7 @@ static void options_default(options *o) {
 }
 
 /* INPUT without its extension plus another one. */
-static const char *default_output(const char *input, const char *extension) {
+static char *default_output(const char *input, const char *extension) {
     static const char *const known[] = { ".dump", ".json.gz", ".json", ".gz" };
     const size_t length = strlen(input);
     size_t keep = length, i;
@@ -7818,8 +7909,8 @@ static const char *default_output(const char *input, const char *extension) {
 static void options_finish(options *o) {
     if (o->input_count == 0) usage("no input");
     if (!o->trace && !o->summary) {
-        o->trace = default_output(o->inputs[0], ".trace.json");
-        o->summary = default_output(o->inputs[0], ".summary.json");
+        o->trace = o->own[0] = default_output(o->inputs[0], ".trace.json");
+        o->summary = o->own[1] = default_output(o->inputs[0], ".summary.json");
     }
 }
 
@@ -7884,15 +7975,20 @@ static int summary_text(const char *path, textbuf *text) {
     opt->input_count = 1;
     session_begin(s, opt);
     status = summarise(s);
-    if (status) return status;
     memset(&out, 0, sizeof out);
     out.s = s;
     out.path = path;
     out.fd = OUTPUT_MEMORY;
-    write_summary(s, &out);
-    text_put(text, out.text.p, out.text.n);
+    if (status == 0) {
+        write_summary(s, &out);
+        text_put(text, out.text.p, out.text.n);
+    }
     text_free(&out.text);
-    return 0;
+    session_end(s);
+    free(s);
+    free(opt->inputs);
+    free(opt);
+    return status;
 }
 
 #ifndef _WIN32
@@ -7900,12 +7996,15 @@ static int summary_text(const char *path, textbuf *text) {
 static int run_convert(void *user, char **paths, int count) {
     options *o = user;
     session s;
-    int i;
+    int i, status;
     o->inputs = must_alloc((size_t)count, sizeof *o->inputs);
     for (i = 0; i < count; i++) o->inputs[i] = paths[i];
     o->input_count = (size_t)count;
     session_begin(&s, o);
-    return convert(&s);
+    status = convert(&s);
+    session_end(&s);
+    free(o->inputs);
+    return status;
 }
 
 /* trace2summary run [options] -- COMMAND [ARGUMENTS] */
@@ -7933,7 +8032,7 @@ static int run_main(int argc, char **argv) {
 int main(int argc, char **argv) {
     options o;
     session s;
-    int i, only_inputs = 0;
+    int i, status, only_inputs = 0;
 #ifndef _WIN32
     /* A closed pipe is an output that could not be written, not a death by signal. */
     signal(SIGPIPE, SIG_IGN);
@@ -7957,6 +8056,11 @@ int main(int argc, char **argv) {
     }
     options_finish(&o);
     session_begin(&s, &o);
-    return convert(&s);
+    status = convert(&s);
+    session_end(&s);
+    free(o.inputs);
+    free(o.own[0]);
+    free(o.own[1]);
+    return status;
 }
 #endif
