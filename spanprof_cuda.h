@@ -911,13 +911,17 @@ typedef struct spanprof_i_cuda_base {
     struct spanprof_i_cuda_base *next;
 } spanprof_i_cuda_base;
 
+/* Spans of a track that were recorded last, without those inside another of them; oldest first. */
+typedef struct spanprof_i_cuda_recent { uint64_t begin_order, end_order, end_ns; } spanprof_i_cuda_recent;
+#define SPANPROF_I_CUDA_RECENT 16
+
 typedef struct spanprof_i_cuda_track {
     struct CUstream_st *stream;
     const void *thread;     /* of a per-thread default stream, else NULL */
     uint64_t track;
     uint32_t session;       /* in which it was named */
-    uint64_t last_end_ns;   /* of the spans emitted so far; the end of span number last_order */
-    uint64_t last_order;
+    uint32_t count;         /* of recent */
+    spanprof_i_cuda_recent recent[SPANPROF_I_CUDA_RECENT];
     struct spanprof_i_cuda_track *next;
 } spanprof_i_cuda_track;
 
@@ -1216,12 +1220,32 @@ static void spanprof_i_cuda_name(spanprof_i_cuda_context *c, spanprof_i_cuda_tra
     snprintf(name, sizeof name, number == 0 ? "stream %u (default)" : t->thread ? "stream %u (per-thread default)" : "stream %u", number);
     spanprof_track_name(t->track, process, SPANPROF_I_CAST(uint32_t, c->device), name);
 }
+/* On one stream spans follow each other or nest. Starts are rounded, and bases differ by some microseconds, so that spans could
+ * cross by as much. A span that follows another moves its start behind it, one that holds others closes over them: returns what
+ * to add to the start, may lengthen the duration. Spans are seen in the order of their ends. */
+static uint64_t spanprof_i_cuda_fit(spanprof_i_cuda_track *t, const spanprof_i_cuda_pair *pair, uint64_t start, uint64_t *duration) {
+    uint64_t shift = 0, inner_end = 0;
+    while (t->count && t->recent[t->count - 1].begin_order > pair->begin_order) {
+        t->count--;
+        if (t->recent[t->count].end_order < pair->end_order && t->recent[t->count].end_ns > inner_end) inner_end = t->recent[t->count].end_ns;
+    }
+    if (t->count && t->recent[t->count - 1].end_order < pair->begin_order) {
+        const uint64_t before = t->recent[t->count - 1].end_ns;
+        if (before > start && before - start < 20000u) shift = before - start;
+    }
+    if (inner_end > start + shift + *duration && inner_end - start - shift - *duration < 500u) *duration = inner_end - start - shift;
+    if (t->count == SPANPROF_I_CUDA_RECENT) memmove(t->recent, t->recent + 1, --t->count * sizeof *t->recent);
+    t->recent[t->count].begin_order = pair->begin_order;
+    t->recent[t->count].end_order = pair->end_order;
+    t->recent[t->count++].end_ns = start + shift + *duration;
+    return shift;
+}
 /* Records a pair whose end has taken place. 0, or why it can't be read; 600: not yet. */
 static int spanprof_i_cuda_emit(spanprof_i_cuda_context *c, const spanprof_i_cuda_pair *pair) {
     const uint32_t session = spanprof_i_cuda_session();
     spanprof_i_cuda_track *const t = pair->track;
     float length = 0, offset = 0;
-    uint64_t start, duration;
+    uint64_t start, duration, shift;
     int64_t queue;
     int result;
     if (pair->session != session) return 0; /* its session counted it when it closed */
@@ -1231,18 +1255,9 @@ static int spanprof_i_cuda_emit(spanprof_i_cuda_context *c, const spanprof_i_cud
     queue = SPANPROF_I_CAST(int64_t, pair->base->host_ns - pair->launch_ns) + SPANPROF_I_CAST(int64_t, SPANPROF_I_CAST(double, offset) * 1e6);
     if (queue < 0) queue = 0; /* the clocks agree to some microseconds; work never starts before its launch */
     start = pair->launch_ns + SPANPROF_I_CAST(uint64_t, queue);
-    /* On one stream spans follow each other or nest. Starts are rounded and bases differ a little, so that they could cross by
-     * as much: a follower moves its start behind the end before it, a container closes over what it holds. */
-    if (pair->begin_order > t->last_order) {
-        if (start < t->last_end_ns && t->last_end_ns - start < 20000u) {
-            queue += SPANPROF_I_CAST(int64_t, t->last_end_ns - start);
-            start = t->last_end_ns;
-        }
-    } else if (start + duration < t->last_end_ns && t->last_end_ns - start - duration < 500u) {
-        duration = t->last_end_ns - start;
-    }
-    if (start + duration > t->last_end_ns) t->last_end_ns = start + duration;
-    if (pair->end_order > t->last_order) t->last_order = pair->end_order;
+    shift = spanprof_i_cuda_fit(t, pair, start, &duration);
+    start += shift;
+    queue += SPANPROF_I_CAST(int64_t, shift);
     spanprof_i_cuda_name(c, t, session);
     spanprof_track_span(pair->site, t->track, start, duration, queue, pair->host);
     return 0;

@@ -7,9 +7,6 @@
  * On a GPU the spans of the phases are SPANPROF_CUDA_SPANs: each ends when the device has done its work, and says so (timing
  * "device-synchronized"); the kernels have device spans on the GPU's own track (quickstart_mlp_kernels.cu). Without a
  * device the same spans time the CPU path, with timing "host", and hook_error says why.
- *
- * The data: 25 deliveries to vending machines, minutes taken by cases carried and feet walked (Montgomery, Peck, Vining,
- * Introduction to Linear Regression Analysis, example 3.1).
  * SPDX-License-Identifier: MIT */
 #define SPANPROF_CUDA
 #define SPANPROF_IMPLEMENTATION
@@ -22,15 +19,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-
-enum { SAMPLES = 25 };
-static const float deliveries[SAMPLES][3] = { /* minutes, cases, feet */
-    { 16.68f, 7, 560 },   { 11.50f, 3, 220 },  { 12.03f, 3, 340 },   { 14.88f, 4, 80 },  { 13.75f, 6, 150 },
-    { 18.11f, 7, 330 },   { 8.00f, 2, 110 },   { 17.83f, 7, 210 },   { 79.24f, 30, 1460 }, { 21.50f, 5, 605 },
-    { 40.33f, 16, 688 },  { 21.00f, 10, 215 }, { 13.50f, 4, 255 },   { 19.75f, 6, 462 }, { 24.00f, 9, 448 },
-    { 29.00f, 10, 776 },  { 15.35f, 6, 200 },  { 19.00f, 7, 132 },   { 9.50f, 3, 36 },   { 35.10f, 17, 770 },
-    { 17.90f, 10, 140 },  { 52.32f, 26, 810 }, { 18.75f, 9, 450 },   { 19.83f, 8, 635 }, { 10.75f, 4, 150 },
-};
 
 /* ---- the network on the CPU ---- */
 
@@ -119,33 +107,6 @@ const mlp_backend mlp_cpu = { cpu_open, cpu_forward, cpu_loss, cpu_backward, cpu
 
 typedef struct options { int cuda, steps, hidden, batch; } options;
 
-/* Samples in units of their standard deviation; a batch of more than 25 takes them again and again. minutes: that unit. */
-static void make_samples(float *x, float *y, int batch, float *minutes) {
-    double mean[3] = { 0, 0, 0 }, deviation[3] = { 0, 0, 0 };
-    int i, k;
-    for (k = 0; k < 3; k++) {
-        for (i = 0; i < SAMPLES; i++) mean[k] += deliveries[i][k] / SAMPLES;
-        for (i = 0; i < SAMPLES; i++) deviation[k] += (deliveries[i][k] - mean[k]) * (deliveries[i][k] - mean[k]) / SAMPLES;
-        deviation[k] = sqrt(deviation[k]);
-    }
-    for (i = 0; i < batch; i++) {
-        const float *delivery = deliveries[i % SAMPLES];
-        y[i] = (float)((delivery[0] - mean[0]) / deviation[0]);
-        for (k = 0; k < 2; k++) x[2 * i + k] = (float)((delivery[k + 1] - mean[k + 1]) / deviation[k + 1]);
-    }
-    *minutes = (float)deviation[0];
-}
-/* The same first weights in every run. */
-static void make_params(float *params, int hidden) {
-    const float width = 1 / sqrtf((float)hidden);
-    uint32_t seed = 20240229u;
-    int i;
-    for (i = 0; i < MLP_PARAMS(hidden); i++) {
-        seed = seed * 1664525u + 1013904223u;
-        params[i] = ((float)(seed >> 8) / 8388608.0f - 1) * (i < 2 * hidden ? 0.7f : width);
-    }
-}
-
 static const spanprof_hooks no_hooks = { NULL, NULL, NULL, NULL };
 
 static int train(const options *o) {
@@ -166,8 +127,8 @@ static int train(const options *o) {
     snprintf(p_shape, sizeof p_shape, "[%d]", MLP_PARAMS(o->hidden));
     if (!params || !x || !y) why = "out of memory";
     if (!why) {
-        make_samples(x, y, o->batch, &minutes);
-        make_params(params, o->hidden);
+        mlp_samples(x, y, o->batch, &minutes);
+        mlp_first_params(params, o->hidden);
         if (o->cuda) {
 #ifdef QUICKSTART_MLP_CUDA
             backend = &mlp_cuda;
@@ -251,7 +212,7 @@ static int number(const char *text, long most, int *out) {
 }
 
 int main(int argc, char **argv) {
-    options o = { 0, 200, 8, SAMPLES };
+    options o = { 0, 200, 8, MLP_SAMPLES };
     int i;
     for (i = 1; i < argc; i++) {
         static const char *const names[] = { "--device", "--arithmetic", "--steps", "--hidden", "--batch" };
