@@ -104,8 +104,10 @@ if works musl-gcc musl-gcc -static -- ; then
 else
     missing "musl-gcc"
 fi
-if works gcc gcc -m32 -- && works g++ g++ -m32 -x c++ -- ; then
-    cell gcc-m32 "" "$UNITS unit_cpp $LIVES" CC="gcc -m32" CXX="g++ -m32"
+# The headers of this machine's own word size do for the other.
+m32="-m32 -isystem /usr/include/$(gcc -print-multiarch 2>/dev/null)"
+if works gcc gcc $m32 -- && works g++ g++ $m32 -x c++ -- ; then
+    cell gcc-m32 "" "$UNITS unit_cpp $LIVES" CC="gcc $m32" CXX="g++ $m32"
 else
     missing "gcc -m32"
 fi
@@ -139,7 +141,7 @@ foreign s390x s390x-linux-gnu-gcc qemu-s390x no
 
 # ---- Windows ----
 
-wine=$(command -v wine64 || command -v wine || ls /usr/lib/wine/wine64 2>/dev/null)
+wine=$(ls /usr/lib/wine/wine64 2>/dev/null || command -v wine64 || command -v wine)
 WINEDEBUG=-all
 export WINEDEBUG
 if works x86_64-w64-mingw32-gcc x86_64-w64-mingw32-gcc -static -- "${wine:-wine}"; then
