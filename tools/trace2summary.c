@@ -2348,7 +2348,7 @@ static size_t json_read_file(void *user, unsigned char *to, size_t n) {
         in->head_n -= n;
         return n;
     }
-    if (in->fd == 0 && json_read_ahead.n) {
+    if (in->fd == 0 && json_read_ahead.p) {
         n = json_read_ahead.n < n ? json_read_ahead.n : n;
         memcpy(to, json_read_ahead.p, n);
         json_read_ahead = (slice){ json_read_ahead.p + n, json_read_ahead.n - n };
@@ -7282,11 +7282,19 @@ static void foreign_name_event(foreign_load *l, const json_event *e) {
 static int foreign_on_event(void *user, const json_event *e) {
     foreign_load *l = user;
     foreign_event *o;
+    slice value;
     if (e->ph == 'M') {
         foreign_name_event(l, e);
         return 0;
     }
     foreign_time(l, e->ts_ns, e->has_dur && e->dur_ns > 0 && e->ts_ns <= INT64_MAX - e->dur_ns ? e->ts_ns + e->dur_ns : e->ts_ns);
+    if (e->ph == 'X' && e->args.n >= 17 && json_find(e->args, "unfinished", &value) && slice_is(value, SLICE("true"))) {
+        /* Our own trace says so of a span that never ended. */
+        json_event begin = *e;
+        begin.ph = 'B';
+        foreign_add(&l->f, &begin);
+        return 0;
+    }
     if (e->ph == 'X' || e->ph == 'B' || e->ph == 'E') {
         foreign_add(&l->f, e);
         return 0;
@@ -7517,7 +7525,7 @@ static void foreign_free(foreign_load *l) {
 /* Reads a file of Trace Event JSON. */
 static int read_json(session *s, const char *path) {
     foreign_load *l = must_alloc(1, sizeof *l);
-    size_t i;
+    size_t i, first_dump;
     int status;
     l->s = s;
     l->path = path;
@@ -7536,8 +7544,10 @@ static int read_json(session *s, const char *path) {
     for (i = 0; i < JSON_NOTE_COUNT; i++)
         if (l->report.note[i].count && json_note_damage[i])
             damage_note(s, l->report.note[i].first, json_note_texts[i]);
+    first_dump = s->dump_count;
     foreign_place(l);
     foreign_asyncs(l);
+    if (s->dump_count == first_dump) foreign_free(l); /* no event, so nobody refers to it */
     return 0;
 }
 
