@@ -57,6 +57,8 @@
 #define LANES_MAX (1u << SPANPROF_POS_LANE_BITS)
 /* Times beyond it are damage: ticks and nanoseconds stay far from the end of 64 bits. */
 #define TIME_MAX (UINT64_C(1) << 62)
+/* Mapped inputs larger than this do not stay in memory as a whole. */
+#define RELEASE_FROM (64u << 20)
 #define ISSUES_KEPT 100u
 #define COMPLAINTS_SHOWN 8u
 #define JOBS_MAX 64u
@@ -280,7 +282,7 @@ typedef struct dump_input {
     const char *path;
     unsigned char *data;
     size_t size;
-    int mapped;
+    int mapped, releasable;
     spanprof_dump_header head;
     uint64_t words_in_block;
     block_entry *blocks;
@@ -796,6 +798,17 @@ static int load_input(session *s, const char *path, unsigned char **data, size_t
     return 0;
 }
 
+/* Gives the memory of a part of a mapped input back; it comes again from the file when somebody looks at it. */
+static void release_input(const unsigned char *data, size_t size) {
+#if !defined(_WIN32) && defined(MADV_DONTNEED)
+    const uintptr_t page = 4095, from = ((uintptr_t)data + page) & ~page, to = ((uintptr_t)data + size) & ~page;
+    if (to > from) (void)madvise((void *)from, to - from, MADV_DONTNEED); /* no harm when it fails */
+#else
+    (void)data;
+    (void)size;
+#endif
+}
+
 static void unload_input(unsigned char *data, size_t size, int mapped) {
 #ifndef _WIN32
     if (mapped) {
@@ -1073,11 +1086,16 @@ static uint64_t dump_offset(const dump_input *d, const void *p) {
     return at >= d->data && at < d->data + d->size ? (uint64_t)(at - d->data) : NO_OFFSET;
 }
 
+static uint64_t block_offset(const dump_input *d, const block_entry *b) {
+    const uint64_t words = dump_offset(d, b->words);
+    return words == NO_OFFSET ? NO_OFFSET : words - d->head.block_header_bytes;
+}
+
 /* Takes up the block at that byte, of which `size` bytes are there. */
 static void block_take(session *s, dump_input *d, size_t offset, size_t size, int swap) {
     unsigned char *at = d->data + offset;
     const spanprof_dump_block *h;
-    spanprof_dump_block copy;
+    spanprof_dump_block copy, *kept;
     block_entry b;
     const size_t words = size > d->head.block_header_bytes ? (size - d->head.block_header_bytes) / 8 : 0;
     memcpy(&copy, at, sizeof copy);
@@ -1105,7 +1123,12 @@ static void block_take(session *s, dump_input *d, size_t offset, size_t size, in
         complain(s, d->path, offset, "impossible values in the block's header, the block is left out");
         return;
     }
-    b.head = h;
+    /* A copy, so that looking at all headers does not bring the whole file into memory. */
+    kept = must_alloc(1, sizeof *kept);
+    memcpy(kept, h, sizeof *kept);
+    must_grow(&d->copies, &d->copy_room, d->copy_count + 1, sizeof *d->copies);
+    d->copies[d->copy_count++] = kept;
+    b.head = kept;
     b.seq = h->seq;
     b.lane = h->lane;
     b.count = (uint32_t)words;
@@ -1119,7 +1142,7 @@ static int block_order(const void *a, const void *b) {
     if (x->lane != y->lane) return x->lane < y->lane ? -1 : 1;
     if (x->seq != y->seq) return x->seq < y->seq ? -1 : 1;
     if (x->head->state != y->head->state) return x->head->state < y->head->state ? -1 : 1;
-    return (x->head > y->head) - (x->head < y->head);
+    return (x->words > y->words) - (x->words < y->words);
 }
 
 /* Finds the blocks and brings them in order; one of each sequence number stays. */
@@ -1127,7 +1150,10 @@ static void blocks_find(session *s, dump_input *d, int swap) {
     const uint64_t header = d->head.header_bytes, size = d->head.block_bytes;
     uint64_t at;
     size_t i, kept = 0;
-    for (at = header; at < d->size && d->size - at >= size; at += size) block_take(s, d, (size_t)at, (size_t)size, swap);
+    for (at = header; at < d->size && d->size - at >= size; at += size) {
+        block_take(s, d, (size_t)at, (size_t)size, swap);
+        if (d->releasable) release_input(d->data + at, (size_t)size);
+    }
     if (at < d->size && d->size - at >= d->head.block_header_bytes) {
         /* The last block is cut off. A copy that its window replaces is dropped below without a word. */
         block_take(s, d, (size_t)at, (size_t)(d->size - at), swap);
@@ -1137,11 +1163,11 @@ static void blocks_find(session *s, dump_input *d, int swap) {
         block_entry *b = &d->blocks[i];
         block_entry *before = kept ? &d->blocks[kept - 1] : NULL;
         if (before && before->lane == b->lane && before->seq == b->seq) {
-            if (before->head->state == b->head->state) complain(s, d->path, dump_offset(d, b->head), "lane %" PRIu32 " has block %" PRIu64 " twice", b->lane, b->seq);
+            if (before->head->state == b->head->state) complain(s, d->path, block_offset(d, b), "lane %" PRIu32 " has block %" PRIu64 " twice", b->lane, b->seq);
             continue;
         }
         if (b->head->state == SPANPROF_BLOCK_FLUSHED && d->head.state != SPANPROF_DUMP_RECORDING)
-            complain(s, d->path, dump_offset(d, b->head), "lane %" PRIu32 ": the copy of block %" PRIu64 " is missing", b->lane, b->seq);
+            complain(s, d->path, block_offset(d, b), "lane %" PRIu32 ": the copy of block %" PRIu64 " is missing", b->lane, b->seq);
         if (b->head->state == SPANPROF_BLOCK_DONE) {
             if (b->head->words > b->count) complain(s, d->path, dump_offset(d, b->words + b->count), "the block is cut off");
             else b->count = b->head->words;
@@ -1160,7 +1186,7 @@ static void lanes_build(session *s, dump_input *d) {
     for (i = 0; i < d->block_count; i++) {
         block_entry *b = &d->blocks[i];
         lane_entry *l = &d->lanes[b->lane];
-        const uint64_t offset = dump_offset(d, b->head);
+        const uint64_t offset = block_offset(d, b);
         if (l->count == 0) {
             l->first = i;
             if (b->head->events && ring) d->overwritten += b->head->events < TIME_MAX ? b->head->events : 0;
@@ -1344,6 +1370,12 @@ static void record_index(session *s, dump_input *d, block_entry *b, const uint64
     }
 }
 
+/* The block has been dealt with for now: of a large dump that need not stay in memory. */
+static void block_release(const dump_input *d, const block_entry *b) {
+    const unsigned char *at = (const unsigned char *)b->words - d->head.block_header_bytes;
+    if (d->releasable && at >= d->data && at < d->data + d->size) release_input(at, d->head.block_bytes);
+}
+
 /* Checks a block's records, keeps the valid beginning and collects what they say to the rest of the dump. */
 static void block_index(session *s, dump_input *d, block_entry *b) {
     const int ends_at_zero = b->head->state != SPANPROF_BLOCK_DONE;
@@ -1423,9 +1455,13 @@ static void sites_name(session *s, dump_input *d) {
 /* Reads all but the events of a dump whose header is read. */
 static void dump_index(session *s, dump_input *d, int swap) {
     size_t i;
+    d->releasable = d->mapped && !swap && d->size > RELEASE_FROM;
     blocks_find(s, d, swap);
     lanes_build(s, d);
-    for (i = 0; i < d->block_count; i++) block_index(s, d, &d->blocks[i]);
+    for (i = 0; i < d->block_count; i++) {
+        block_index(s, d, &d->blocks[i]);
+        block_release(d, &d->blocks[i]);
+    }
     for (i = 0; i < d->lane_count; i++) {
         lane_entry *l = &d->lanes[i];
         if (l->ref_count) qsort(l->refs, l->ref_count, sizeof *l->refs, ref_order);
@@ -4286,6 +4322,7 @@ static void walk_block(walk *w, const block_entry *b, walk_mode mode) {
     else if (mode == WALK_RANGES) walk_words(w, b, WALK_RANGES);
     else walk_words(w, b, WALK_VISIT);
     walk_thread_used(w);
+    block_release(w->d, b);
 }
 
 static void walk_begin(walk *w, session *s, dump_input *d, uint32_t lane, worker *k) {
