@@ -427,14 +427,17 @@ SPANPROF_API void spanprof_i_step_leave(spanprof_i_step *step);
 /* A thread's stack of open spans. The fast path sets word and address alone. Where word is NULL, pos tells where the span
  * stands (0: a placeholder that records nothing, so that a pair's end finds its begin). */
 typedef struct spanprof_i_open {
-    uint64_t *word;    /* in the window; NULL once the window was written out */
-    uintptr_t address; /* of the scope's variable, plus 1 if its end must take the slow path: the record is a long one,
-                          word is NULL, or ticks are not the counter's; the highest address for a pair or a handle, which no scope holds */
+    uint64_t *word;     /* in the window; NULL once the window was written out */
+    uintptr_t address;  /* a scope: of its variable, which is aligned to 8, plus 1 if its end must take the slow path because
+                           the record is a long one, word is NULL, or ticks are not the counter's. Another entry: a little
+                           below that of the scope around it, with SPANPROF_I_NO_SCOPE set */
     uint64_t pos;
-    uint64_t ticks;    /* start of a pair or a handle */
-    uint64_t is_pair;  /* where address is the highest: a pair, not a handle */
-    uintptr_t function; /* whose entry began it, for -finstrument-functions; not set by the fast path */
+    uint64_t ticks;     /* another entry: its start */
+    uint64_t kind;      /* another entry: SPANPROF_I_HANDLE ... */
+    uintptr_t function; /* SPANPROF_I_FUNCTION: whose entry began it */
 } spanprof_i_open;
+#define SPANPROF_I_NO_SCOPE 2u
+enum { SPANPROF_I_HANDLE, SPANPROF_I_PAIR, SPANPROF_I_FUNCTION };
 
 /* One cache line a thread. */
 typedef struct spanprof_i_thread {
@@ -802,6 +805,11 @@ private:
 #include "spanprof_cuda.h"
 #endif
 
+#if defined(SPANPROF_DISABLE) && defined(SPANPROF_IMPLEMENTATION) && !defined(SPANPROF_I_DISABLED)
+#define SPANPROF_I_DISABLED
+typedef int spanprof_i_disabled; /* so that a file of the implementation alone is not an empty one */
+#endif
+
 /* ---- 9 dump format, version 1 ----------------------------------------------------------------------------------- */
 
 /* For the implementation and for readers, who define SPANPROF_DUMP_FORMAT.
@@ -1033,6 +1041,13 @@ static SPANPROF_I_NOINLINE uintptr_t spanprof_i_frame(void) {
 static uintptr_t spanprof_i_frame(void) { return 0; } /* never taken for left by longjmp */
 #endif
 
+static int spanprof_i_is_scope(const spanprof_i_open *open) { return !(open->address & SPANPROF_I_NO_SCOPE); }
+/* The address of an entry that is no scope's, on top of another one: below it, so that the fast path takes it for an
+ * inner one and still sees a scope at the very address of the one around it. */
+static uintptr_t spanprof_i_address_inside(const spanprof_i_open *below) {
+    return ((below->address - 8u) & ~SPANPROF_I_CAST(uintptr_t, 7)) | SPANPROF_I_NO_SCOPE;
+}
+
 /* 10.2 state */
 
 typedef struct spanprof_i_slot {
@@ -1054,6 +1069,7 @@ typedef struct spanprof_i_lane {
     size_t stack_bytes;
     uint64_t *ended;  /* positions of spans on the stack that another thread has ended; under the lock */
     size_t ended_count, ended_bytes;
+    uint64_t too_deep; /* pairs begun that the stack had no room for */
     size_t lane_bytes;
     uint64_t offset;  /* of the window in the file */
     uint64_t seq;
@@ -2121,7 +2137,7 @@ static size_t spanprof_i_put_text(uint64_t *words, size_t at, const char *text, 
 }
 
 /* A record of a head, some words and some texts, built where it will stand; 0 if there was no room. */
-static uint64_t spanprof_i_record_texts(spanprof_i_thread *self, uint32_t type, uint32_t flags, uint64_t argument, const uint64_t *words, uint32_t count,
+static SPANPROF_I_NOINLINE uint64_t spanprof_i_record_texts(spanprof_i_thread *self, uint32_t type, uint32_t flags, uint64_t argument, const uint64_t *words, uint32_t count,
                                         const char *const *texts, uint32_t text_count, int is_event) {
     size_t bytes = 0, total, at;
     uint64_t *out;
@@ -2230,6 +2246,7 @@ static void spanprof_i_detach(spanprof_i_thread *self) {
         if (open->word) lane->left_open++;
     spanprof_i_reset_thread(self);
     lane->ended_count = 0;
+    lane->too_deep = 0;
     lane->next_free = session->free;
     session->free = lane;
     if (--session->refs == 0) {
@@ -2564,8 +2581,10 @@ static void spanprof_i_fill_header(spanprof_i_session *session, const spanprof_c
 
 /* Creates the dump's file, header and text lane. */
 static spanprof_status spanprof_i_create(spanprof_i_session *session, const spanprof_config *config) {
+    static const spanprof_i_buffer magic = { SPANPROF_DUMP_MAGIC, 8 };
     int error = spanprof_i_create_file(session);
     spanprof_i_lane *text;
+    if (!error) error = spanprof_i_write_at(session, &magic, 1, 0); /* whatever comes, the file can be told for a dump */
     if (!error) {
         session->header_bytes = SPANPROF_WINDOW_BYTES; /* so that copies are aligned: the page cache takes them in one piece */
         session->header = SPANPROF_I_CAST(spanprof_dump_header *, spanprof_i_map_file(session, 0, session->header_bytes, &error));
@@ -2648,7 +2667,6 @@ static void spanprof_i_decide(void) {
 }
 
 #ifdef SPANPROF_INSTRUMENT_FUNCTIONS
-#define SPANPROF_I_FUNCTION_ADDRESSES (SPANPROF_I_HIGHEST - 16u * (SPANPROF_MAX_DEPTH + 2u)) /* and above: entries that are functions */
 /* Memory that is never given back, a little at a time. Under the lock. */
 static void *spanprof_i_small(size_t bytes) {
     static char *at;
@@ -2870,7 +2888,7 @@ static spanprof_i_open spanprof_i_take(spanprof_i_thread *self, spanprof_i_open 
     return open;
 }
 
-/* Removes the entries whose spans another thread has ended. */
+/* Removes the entries whose spans another thread has ended. Under the lock. */
 static void spanprof_i_purge_ended(spanprof_i_thread *self) {
     spanprof_i_lane *lane = self->lane;
     spanprof_i_open *open;
@@ -2879,10 +2897,18 @@ static void spanprof_i_purge_ended(spanprof_i_thread *self) {
         const uint64_t pos = spanprof_i_open_pos(lane, open);
         for (i = 0; i < lane->ended_count && lane->ended[i] != pos; i++) {}
         if (i == lane->ended_count) continue;
-        lane->ended[i] = lane->ended[--lane->ended_count];
+        lane->ended[i] = lane->ended[lane->ended_count - 1];
+        SPANPROF_I_STORE(&lane->ended_count, lane->ended_count - 1);
         if (spanprof_i_take(self, open).word) lane->left_open++;
     }
-    lane->ended_count = 0;
+    SPANPROF_I_STORE(&lane->ended_count, SPANPROF_I_CAST(size_t, 0));
+}
+
+static void spanprof_i_see_ended(spanprof_i_thread *self) {
+    spanprof_i_cold cold;
+    if (SPANPROF_I_LIKELY(!SPANPROF_I_LOAD(&self->lane->ended_count)) || !spanprof_i_lock(&cold)) return;
+    spanprof_i_purge_ended(self);
+    spanprof_i_unlock(&cold);
 }
 
 /* Makes room on the stack for one more open span. */
@@ -2916,20 +2942,30 @@ static void spanprof_i_abandon(spanprof_i_thread *self, spanprof_i_open *at, uin
     if (pos) spanprof_i_record_end(self, 1, pos, now);
 }
 
+/* Abandons the scopes, pairs and functions inside an open span. Handles are nobody's inner ones. */
+static void spanprof_i_abandon_inside(spanprof_i_thread *self, spanprof_i_open *outer, uint64_t now) {
+    spanprof_i_open *inner;
+    for (inner = self->top - 1; inner > outer; inner--)
+        if (spanprof_i_is_scope(inner) || inner->kind != SPANPROF_I_HANDLE) spanprof_i_abandon(self, inner, now);
+}
+
 /* longjmp leaves spans open: a scope's variable in a frame that is gone, or at the very address of the new one, tells. The
  * pairs inside such a scope go with it. */
 static void spanprof_i_sweep(spanprof_i_thread *self, uintptr_t address, uintptr_t frame) {
     for (;;) {
-        spanprof_i_open *open = self->top - 1;
-        while (open >= self->bottom && open->address == SPANPROF_I_HIGHEST && open->is_pair) open--;
-        if (open < self->bottom || open->address == SPANPROF_I_HIGHEST ||
-            ((open->address & ~SPANPROF_I_CAST(uintptr_t, 1)) != address && !spanprof_i_frame_gone(self->lane, open->address, frame))) return;
-        while (self->top > open) spanprof_i_abandon(self, self->top - 1, spanprof_i_now());
+        spanprof_i_open *scope = self->top - 1;
+        uint64_t now;
+        while (scope >= self->bottom && !spanprof_i_is_scope(scope)) scope--;
+        if (scope < self->bottom) return;
+        if ((scope->address & ~SPANPROF_I_CAST(uintptr_t, 1)) != address && !spanprof_i_frame_gone(self->lane, scope->address, frame)) return;
+        now = spanprof_i_now();
+        spanprof_i_abandon_inside(self, scope, now);
+        spanprof_i_abandon(self, scope, now);
     }
 }
 
-/* Writes the start of a span and puts it on the stack; NULL if it was dropped. name: for a span without a site. The
- * thread is claimed. */
+/* Writes the start of a span and puts it on the stack; NULL if it was dropped. name: for a span without a site. address:
+ * of the scope's variable; 0: a handle or a pair. The thread is claimed. */
 static spanprof_i_open *spanprof_i_start_span(spanprof_i_thread *self, spanprof_site *site, const char *name, uintptr_t address) {
     spanprof_i_lane *lane = self->lane;
     const uint64_t last = self->last;
@@ -2955,16 +2991,17 @@ static spanprof_i_open *spanprof_i_start_span(spanprof_i_thread *self, spanprof_
     self->last = now;
     open = self->top;
     open->word = lane->words + (pos - lane->pos);
-    open->address = is_long || !SPANPROF_I_LOAD(&spanprof_i_tsc) ? address | 1u : address;
+    open->address = !address ? spanprof_i_address_inside(open - 1) : is_long || !SPANPROF_I_LOAD(&spanprof_i_tsc) ? address | 1u : address;
     open->pos = pos;
     open->ticks = now;
-    open->is_pair = 0;
+    open->kind = SPANPROF_I_HANDLE;
+    open->function = 0;
     self->top++;
     if (now - last > SPANPROF_SHORT_START_MAX) spanprof_i_anchor(lane->session, 0);
     return open;
 }
 
-/* Begins a span for a scope or, with the highest address, a handle. */
+/* Begins a span for a scope or, with address 0, a handle. */
 static SPANPROF_I_NOINLINE spanprof_span spanprof_i_open_span(spanprof_site *site, const char *name, uintptr_t address, uintptr_t frame, spanprof_i_scope *scope) {
     spanprof_i_thread *self = SPANPROF_I_SELF();
     spanprof_span span = { 0u };
@@ -3018,7 +3055,7 @@ SPANPROF_I_COLD void spanprof_i_leave_slow(const spanprof_i_scope *scope, uint64
     spanprof_i_thread *self = SPANPROF_I_SELF();
     const uint32_t generation = spanprof_i_claim_end(self);
     const int error = errno;
-    spanprof_i_open *open, *inner;
+    spanprof_i_open *open;
     if (!generation) {
         spanprof_i_orphan(self);
         return;
@@ -3026,8 +3063,7 @@ SPANPROF_I_COLD void spanprof_i_leave_slow(const spanprof_i_scope *scope, uint64
     if (!SPANPROF_I_LOAD(&spanprof_i_tsc)) now = spanprof_i_now();
     for (open = self->top - 1; open >= self->bottom && (open->address & ~SPANPROF_I_CAST(uintptr_t, 1)) != SPANPROF_I_PTR(uintptr_t, scope); open--) {}
     if (open >= self->bottom) {
-        for (inner = self->top - 1; inner > open; inner--)
-            if (inner->address != SPANPROF_I_HIGHEST || inner->is_pair) spanprof_i_abandon(self, inner, now);
+        spanprof_i_abandon_inside(self, open, now);
         spanprof_i_finish(self, open, scope->start, now);
     } else if (scope->start >= self->lane->session->header->first.ticks) { /* not of a session before, or of a parent process */
         spanprof_i_orphan(self);
@@ -3060,7 +3096,10 @@ static void spanprof_i_finish_foreign(spanprof_i_thread *self, spanprof_span spa
                     lane->ended_bytes *= 2;
                 }
             }
-            if (lane && lane->ended && (lane->ended_count + 1) * 8 <= lane->ended_bytes) lane->ended[lane->ended_count++] = span.pos;
+            if (lane && lane->ended && (lane->ended_count + 1) * 8 <= lane->ended_bytes) {
+                lane->ended[lane->ended_count] = span.pos;
+                SPANPROF_I_STORE(&lane->ended_count, lane->ended_count + 1);
+            }
             spanprof_i_unlock(&cold);
         }
     }
@@ -3080,6 +3119,7 @@ void spanprof_end(spanprof_span span) {
         return;
     }
     generation = spanprof_i_claim_end(self);
+    if (generation) spanprof_i_see_ended(self);
     for (open = self->top - 1; generation && open >= self->bottom && spanprof_i_open_pos(self->lane, open) != span.pos; open--) {}
     if (generation && open >= self->bottom) spanprof_i_finish(self, open, open->ticks, now);
     else spanprof_i_orphan(self);
@@ -3122,6 +3162,7 @@ static void spanprof_i_attr(spanprof_site *key, uint32_t kind, uint64_t value, c
     const uint32_t generation = spanprof_i_claim(self, spanprof_i_frame());
     uint64_t words[2];
     if (!generation) return;
+    spanprof_i_see_ended(self);
     words[0] = spanprof_i_current_pos(self);
     words[1] = value;
     if (words[0] && spanprof_i_known(key)) {
@@ -3170,12 +3211,12 @@ static void spanprof_i_push_at(spanprof_site *site, const char *name, const span
     spanprof_i_open *open = SPANPROF_I_NULL;
     spanprof_span span = { 0u };
     if (!recording) {
-        const uint32_t on = SPANPROF_I_LOAD(&spanprof_i_on);
-        if (on > 1 && (on & 1u) && !self->lane && !self->ended) spanprof_i_join(self);
-        generation = on > 1 && (on & 1u) ? spanprof_i_claim_end(self) : 0;
+        const uint32_t on = SPANPROF_I_LOAD(&spanprof_i_on); /* may have been resumed meanwhile: the claim decides */
+        if (on > 1 && !self->lane && !self->ended) spanprof_i_join(self);
+        generation = on > 1 ? spanprof_i_claim_end(self) : 0;
     } else {
         spanprof_i_sweep(self, 0, frame);
-        if (name || spanprof_i_known(site)) open = spanprof_i_start_span(self, site, name, SPANPROF_I_HIGHEST);
+        if (name || spanprof_i_known(site)) open = spanprof_i_start_span(self, site, name, 0);
         else spanprof_i_drop(self);
     }
     if (generation) {
@@ -3184,9 +3225,11 @@ static void spanprof_i_push_at(spanprof_site *site, const char *name, const span
         } else if (spanprof_i_deepen(self)) {
             open = self->top++;
             memset(open, 0, sizeof *open);
-            open->address = SPANPROF_I_HIGHEST;
+            open->address = spanprof_i_address_inside(open - 1);
+        } else {
+            self->lane->too_deep++; /* its end comes before any of those on the stack */
         }
-        if (open) open->is_pair = 1;
+        if (open) open->kind = SPANPROF_I_PAIR;
         spanprof_i_release(self, generation);
     }
     if (meta) spanprof_i_put_meta(span, meta, site->set, 0);
@@ -3205,8 +3248,9 @@ int spanprof_i_pop(void) {
     const uint32_t generation = self->lane && self->lane->session == SPANPROF_I_LOAD(&spanprof_i_current) ? spanprof_i_claim_end(self) : 0;
     spanprof_i_open *open = self->top - 1;
     if (generation) {
-        while (open >= self->bottom && !(open->address == SPANPROF_I_HIGHEST && open->is_pair)) open--;
-        if (open >= self->bottom) spanprof_i_finish(self, open, open->ticks, now);
+        while (open >= self->bottom && (spanprof_i_is_scope(open) || open->kind != SPANPROF_I_PAIR)) open--;
+        if (self->lane->too_deep) self->lane->too_deep--;
+        else if (open >= self->bottom) spanprof_i_finish(self, open, open->ticks, now);
         else spanprof_i_orphan(self);
         spanprof_i_release(self, generation);
     } else {
@@ -3259,7 +3303,7 @@ spanprof_i_scope spanprof_i_enter_meta(spanprof_site *site, const spanprof_meta 
 
 spanprof_span spanprof_begin(spanprof_site *site) {
     spanprof_span none = { 0u };
-    return SPANPROF_I_ON() ? spanprof_i_open_span(site, SPANPROF_I_NULL, SPANPROF_I_HIGHEST, spanprof_i_frame(), SPANPROF_I_NULL) : none;
+    return SPANPROF_I_ON() ? spanprof_i_open_span(site, SPANPROF_I_NULL, 0, spanprof_i_frame(), SPANPROF_I_NULL) : none;
 }
 spanprof_span spanprof_begin_meta(spanprof_site *site, const spanprof_meta *meta) {
     const spanprof_span span = spanprof_begin(site);
@@ -3268,7 +3312,7 @@ spanprof_span spanprof_begin_meta(spanprof_site *site, const spanprof_meta *meta
 }
 spanprof_span spanprof_begin_dyn(const char *name) {
     spanprof_span none = { 0u };
-    return SPANPROF_I_ON() ? spanprof_i_open_span(SPANPROF_I_NULL, name ? name : "(null)", SPANPROF_I_HIGHEST, spanprof_i_frame(), SPANPROF_I_NULL) : none;
+    return SPANPROF_I_ON() ? spanprof_i_open_span(SPANPROF_I_NULL, name ? name : "(null)", 0, spanprof_i_frame(), SPANPROF_I_NULL) : none;
 }
 void spanprof_set_meta(spanprof_span span, const spanprof_meta *meta) {
     if (meta) spanprof_i_put_meta(span, meta, 0, 0);
@@ -3300,7 +3344,7 @@ void spanprof_i_scope_hooked(spanprof_hooked *h, spanprof_site *site, const span
     spanprof_i_begin_hooked(h, site, hooks, meta, SPANPROF_I_PTR(uintptr_t, h), spanprof_i_frame());
 }
 void spanprof_hooked_begin(spanprof_hooked *h, spanprof_site *site, const spanprof_hooks *hooks, const spanprof_meta *meta) {
-    spanprof_i_begin_hooked(h, site, hooks, meta, SPANPROF_I_HIGHEST, spanprof_i_frame());
+    spanprof_i_begin_hooked(h, site, hooks, meta, 0, spanprof_i_frame());
 }
 static void spanprof_i_join_error(char *out, size_t bytes, const char *phase, const char *error) {
     if (!error) return;
@@ -3334,9 +3378,7 @@ void spanprof_hooked_end(spanprof_hooked *h) {
     generation = self->lane && !((h->span.pos ^ self->lane->pos) >> SPANPROF_POS_WORD_BITS) ? spanprof_i_claim_end(self) : 0;
     for (open = self->top - 1; generation && open >= self->bottom && spanprof_i_open_pos(self->lane, open) != h->span.pos; open--) {}
     if (generation && open >= self->bottom) {
-        spanprof_i_open *inner;
-        for (inner = self->top - 1; open->address != SPANPROF_I_HIGHEST && inner > open; inner--)
-            if (inner->address != SPANPROF_I_HIGHEST || inner->is_pair) spanprof_i_abandon(self, inner, now);
+        if (spanprof_i_is_scope(open)) spanprof_i_abandon_inside(self, open, now);
         spanprof_i_finish(self, open, open->ticks, now);
     } else {
         spanprof_i_orphan(self);
@@ -3627,14 +3669,15 @@ spanprof_status spanprof_flush(void) {
  * destructors that come later still find their way into the dump. A library takes everything of its own back that no
  * other thread can be using. */
 static void spanprof_i_at_end(void) {
-    spanprof_i_thread *self;
+#if defined(__PIC__) && !defined(__PIE__) && !SPANPROF_I_WINDOWS
+    spanprof_i_thread *self = SPANPROF_I_SELF();
+#endif
     spanprof_i_cold cold;
-    if (SPANPROF_I_LOAD(&spanprof_i_on) < 2) return;
-    spanprof_i_call_flush_callback(1);
+    if (SPANPROF_I_LOAD(&spanprof_i_on) == 0) return; /* 1: another thread may be opening the session, so wait for it */
+    if (SPANPROF_I_LOAD(&spanprof_i_on) > 1) spanprof_i_call_flush_callback(1);
     if (!spanprof_i_lock(&cold)) return;
     if (spanprof_i_current) spanprof_i_close_books(spanprof_i_current, SPANPROF_DUMP_EXITED);
 #if defined(__PIC__) && !defined(__PIE__) && !SPANPROF_I_WINDOWS
-    self = SPANPROF_I_SELF();
     if (spanprof_i_current) {
         spanprof_i_session *session = spanprof_i_current;
         SPANPROF_I_PUBLISH(&spanprof_i_on, 0u);
@@ -3644,9 +3687,6 @@ static void spanprof_i_at_end(void) {
         if (--session->refs == 0) spanprof_i_session_destroy(session);
     }
     spanprof_i_unhook_from_system();
-#else
-    self = SPANPROF_I_NULL;
-    (void)self;
 #endif
     spanprof_i_unlock(&cold);
 }
@@ -3751,8 +3791,6 @@ SPANPROF_I_PLAIN void __cyg_profile_func_exit(void *address, void *caller);
 }
 #endif
 
-/* A function's span is no scope's: it takes an address above all variables, lower the deeper it is, so that the fast path
- * has it for an inner one. */
 void __cyg_profile_func_enter(void *address, void *caller) {
     const uint32_t on = SPANPROF_I_LOAD(&spanprof_i_on);
     spanprof_i_thread *self = SPANPROF_I_SELF();
@@ -3762,9 +3800,10 @@ void __cyg_profile_func_enter(void *address, void *caller) {
     if (on == 0 || (on != 1 && (on & 1u)) || *SPANPROF_I_INSIDE() || (self->lane && !self->generation)) return;
     function = spanprof_i_find_function(SPANPROF_I_PTR(uintptr_t, address));
     if (!function) return;
-    scope = spanprof_i_enter(&function->site, SPANPROF_I_HIGHEST - 16u * SPANPROF_I_CAST(uintptr_t, self->top - self->bottom + 1), SPANPROF_I_LOAD(&spanprof_i_on));
+    scope = spanprof_i_enter(&function->site, spanprof_i_address_inside(self->top - 1), SPANPROF_I_LOAD(&spanprof_i_on));
     if (!scope.word) return;
     self->top[-1].ticks = scope.start;
+    self->top[-1].kind = SPANPROF_I_FUNCTION;
     self->top[-1].function = SPANPROF_I_PTR(uintptr_t, address);
 }
 
@@ -3778,9 +3817,9 @@ void __cyg_profile_func_exit(void *address, void *caller) {
     generation = spanprof_i_claim_end(self);
     if (!generation) return;
     for (open = self->top - 1; open >= self->bottom; open--)
-        if (open->address >= SPANPROF_I_FUNCTION_ADDRESSES && open->address != SPANPROF_I_HIGHEST && open->function == SPANPROF_I_PTR(uintptr_t, address)) break;
+        if (!spanprof_i_is_scope(open) && open->kind == SPANPROF_I_FUNCTION && open->function == SPANPROF_I_PTR(uintptr_t, address)) break;
     if (open >= self->bottom) {
-        while (self->top - 1 > open) spanprof_i_abandon(self, self->top - 1, now); /* left by longjmp */
+        spanprof_i_abandon_inside(self, open, now); /* left by longjmp */
         spanprof_i_finish(self, open, open->ticks, now);
     }
     spanprof_i_release(self, generation);
