@@ -58,12 +58,16 @@
 /* Times beyond it are damage: ticks and nanoseconds stay far from the end of 64 bits. */
 #define TIME_MAX (UINT64_C(1) << 62)
 /* Mapped inputs larger than this do not stay in memory as a whole. */
+#ifndef RELEASE_FROM
 #define RELEASE_FROM (64u << 20)
+#endif
 #define ISSUES_KEPT 100u
 #define COMPLAINTS_SHOWN 8u
 #define JOBS_MAX 64u
 /* Blocks of one unit of parallel work. */
+#ifndef TASK_BLOCKS
 #define TASK_BLOCKS 8u
+#endif
 /* Anchors of the clock closer than this say more about their own jitter than about the clock. */
 #define ANCHOR_GAP_NS UINT64_C(50000000)
 #define ANCHORS_MAX 4096u
@@ -146,7 +150,9 @@ typedef struct row_key {
 #define BINS (1u << BIN_BITS)
 #define EXACT_CHUNKS (1u << (EXACT_BITS - BIN_BITS))
 #define CHUNKS (EXACT_CHUNKS + 64u - EXACT_BITS)
+#ifndef LARGE_KEPT
 #define LARGE_KEPT 4096u
+#endif
 
 typedef struct figures {
     uint64_t calls, total, self, min, max;
@@ -166,7 +172,9 @@ typedef struct wanted_range {
     uint32_t next; /* 1 + next of the same row */
     uint64_t *cells;
 } wanted_range;
+#ifndef RANGE_CELLS
 #define RANGE_CELLS 16384u
+#endif
 #define RANGES_A_PASS 256u
 
 enum { P50, P95, P99, PERCENTILES };
@@ -2196,9 +2204,67 @@ static inline const char *json_string_end(const char *p, const char *end, bool *
 /* What is open while a nested value is skipped: a count, not a stack, so that depth costs nothing. */
 typedef struct { uint64_t depth; bool in_string; } json_nest;
 
+#if defined(__SSE2__)
+/* One bit a character of 64: which are c, once `bits` are set in them. */
+static inline uint64_t json_mask(const __m128i block[4], int bits, char c) {
+    const __m128i set = _mm_set1_epi8((char)bits), want = _mm_set1_epi8(c);
+    uint64_t mask = 0;
+    for (int i = 0; i < 4; i++)
+        mask |= (uint64_t)(unsigned)_mm_movemask_epi8(_mm_cmpeq_epi8(_mm_or_si128(block[i], set), want)) << (16 * i);
+    return mask;
+}
+
+/* Skips 64 characters at a time, up to a block with a backslash or to the end of the value, behind which it stops. */
+static const char *json_skip_blocks(json_nest *n, const char *p, const char *end) {
+    if (n->depth == 0 && n->in_string) return p; /* a string, which ends without a bracket */
+    for (; end - p >= 64; p += 64) {
+        __m128i block[4];
+        uint64_t inside, open, close;
+        memcpy(block, p, sizeof block);
+        if (json_mask(block, 0, '\\')) break;
+        /* Each quote turns "inside a string" over for all that follow it. */
+        inside = json_mask(block, 0, '"');
+        for (int shift = 1; shift < 64; shift *= 2) inside ^= inside << shift;
+        if (n->in_string) inside = ~inside;
+        open = json_mask(block, 0x20, '{') & ~inside;
+        close = json_mask(block, 0x20, '}') & ~inside;
+        if (n->depth > (uint64_t)__builtin_popcountll(close)) {
+            n->depth += (uint64_t)__builtin_popcountll(open);
+            n->depth -= (uint64_t)__builtin_popcountll(close);
+        } else {
+            for (uint64_t rest = open | close; rest; rest &= rest - 1) {
+                const uint64_t lowest = rest & (0 - rest);
+                if (open & lowest) {
+                    n->depth++;
+                } else if (n->depth <= 1) {
+                    n->depth = 0;
+                    n->in_string = false;
+                    return p + __builtin_ctzll(rest) + 1;
+                } else {
+                    n->depth--;
+                }
+            }
+        }
+        n->in_string = inside >> 63;
+    }
+    return p;
+}
+#endif
+
 /* Skips on inside a value. Stops behind it (depth 0), or as far as the text can be judged: the rest comes again. */
 static const char *json_skip_nested(json_nest *n, const char *p, const char *end) {
+#if defined(__SSE2__)
+    const char *next = p; /* where blocks are tried again */
+#endif
     for (;;) {
+#if defined(__SSE2__)
+        if (p >= next) {
+            const char *const from = p;
+            p = json_skip_blocks(n, p, end);
+            if (n->depth == 0 && p != from && !n->in_string) return p;
+            next = end - p >= 64 ? p + 64 : end;
+        }
+#endif
         if (n->in_string) {
             p = json_quote(p, end);
             if (p >= end || (*p == '\\' && end - p < 2)) return p;
@@ -2530,6 +2596,7 @@ typedef struct {
     unsigned escaped;      /* which slices of the event hold escapes */
     bool stray_comma;
     uint64_t rescanned;    /* bytes of broken events that were looked at again */
+    unsigned long_rescans; /* broken events of many bytes, not counted there */
     int result;            /* of on_event, once it is not 0 */
 } json_reader;
 
@@ -2597,7 +2664,14 @@ static bool json_canonical(slice s, int64_t *value) {
 
 /* pid and tid. Their escapes stay undecoded: an id only has to differ from other ids. */
 static inline const char *json_take_id(json_reader *r, const char *p, json_id *id) {
-    const char *q = json_take_text(r, p, &id->text, 0);
+    const char *q = p;
+    int64_t v = 0;
+    while (*q >= '0' && *q <= '9' && q - p < 18) v = v * 10 + (*q++ - '0');
+    if (q != p && (*q == ',' || *q == '}') && (*p != '0' || q - p == 1)) { /* as nearly every writer has it */
+        *id = (json_id){JSON_ID_NUMBER, v, {p, (size_t)(q - p)}};
+        return q;
+    }
+    q = json_take_text(r, p, &id->text, 0);
     if (!q) return NULL;
     if (id->text.n == 0 && *p != '"') id->kind = JSON_ID_NONE;
     else id->kind = json_canonical(id->text, &id->number) ? JSON_ID_NUMBER : JSON_ID_TEXT;
@@ -2958,7 +3032,8 @@ static bool json_resync(json_in *in) {
  * missing hides the border; but not again and again, which would take quadratic time. */
 static bool json_recover(json_reader *r, const char *broke) {
     json_in *const in = &r->in;
-    r->rescanned += (uint64_t)(broke - in->p);
+    if (broke - in->p > JSON_RESCAN && r->long_rescans < 8) r->long_rescans++; /* a few may take as long as they do */
+    else r->rescanned += (uint64_t)(broke - in->p);
     if (r->rescanned <= 4 * json_offset(in, in->p) + JSON_RESCAN) in->p += in->p < in->end;
     else in->p = broke;
     return json_resync(in);
