@@ -20,6 +20,7 @@
 #define _DARWIN_C_SOURCE 1
 #define _POSIX_C_SOURCE 200809L
 #define _FILE_OFFSET_BITS 64
+#define __USE_MINGW_ANSI_STDIO 1
 
 #include <errno.h>
 #include <fcntl.h>
@@ -41,7 +42,14 @@
 #include <unistd.h>
 #ifdef _WIN32
 #include <io.h>
+#define OPEN_FLAGS O_BINARY
+__declspec(dllimport) int __stdcall MoveFileExA(const char *from, const char *to, unsigned long flags);
 #else
+#ifdef O_CLOEXEC
+#define OPEN_FLAGS O_CLOEXEC
+#else
+#define OPEN_FLAGS 0
+#endif
 #include <dirent.h>
 #include <sys/mman.h>
 #include <sys/wait.h>
@@ -78,7 +86,11 @@
 enum { EXIT_DONE = 0, EXIT_REGRESSION = 1, EXIT_USAGE = 2, EXIT_DAMAGED = 3, EXIT_OUTPUT = 4 };
 
 #if defined(__GNUC__) || defined(__clang__)
+#ifdef __MINGW_PRINTF_FORMAT
+#define PRINTF_LIKE(text, first) __attribute__((format(__MINGW_PRINTF_FORMAT, text, first)))
+#else
 #define PRINTF_LIKE(text, first) __attribute__((format(printf, text, first)))
+#endif
 #define ALWAYS_INLINE static inline __attribute__((always_inline))
 #define NOINLINE __attribute__((noinline))
 #define LIKELY(x) __builtin_expect(!!(x), 1)
@@ -767,11 +779,7 @@ static int load_input(session *s, const char *path, unsigned char **data, size_t
     const int is_stdin = strcmp(path, "-") == 0;
     struct stat st;
     size_t room = 0;
-    int fd = is_stdin ? 0 : open(path, O_RDONLY
-#ifdef O_CLOEXEC
-                                                | O_CLOEXEC
-#endif
-                            );
+    int fd = is_stdin ? 0 : open(path, O_RDONLY | OPEN_FLAGS);
     *data = NULL;
     *size = 0;
     *mapped = 0;
@@ -2503,7 +2511,7 @@ static void json_close(json_in *in) {
 /* false with errno set. "-" is stdin. */
 static bool json_open(json_in *in, const char *file) {
     memset(in, 0, sizeof *in);
-    in->fd = strcmp(file, "-") == 0 ? 0 : open(file, O_RDONLY | O_CLOEXEC);
+    in->fd = strcmp(file, "-") == 0 ? 0 : open(file, O_RDONLY | OPEN_FLAGS);
     if (in->fd < 0) return false;
     in->cap = JSON_CHUNK;
     in->buf = malloc(in->cap + 1);
@@ -4284,8 +4292,9 @@ ALWAYS_INLINE void walk_words(walk *w, const block_entry *b, const walk_mode mod
     worker *k = w->worker;
     figures *const *sites = k->sites[w->d - w->s->dumps];
     clock_part part = w->part;
-    open_span *top = &w->open[w->open_count - 1], *deepest = w->open + k->depth_max, *last = w->open + w->open_room - 2;
+    open_span *top = &w->open[w->open_count - 1], *deepest = w->open, *last = w->open + w->open_room - 2;
     uint64_t ticks = w->ticks, index = w->span_index, last_ns = k->last_ns;
+    size_t deep;
     uint32_t i = 0;
     k->spans -= mode == WALK_VISIT ? 0 : index;
     k->events -= mode == WALK_VISIT ? 0 : index;
@@ -4326,7 +4335,7 @@ ALWAYS_INLINE void walk_words(walk *w, const block_entry *b, const walk_mode mod
         w->open_count = (size_t)(top - w->open) + 1;
         w->ticks = ticks;
         w->span_index = index;
-        k->depth_max = (uint64_t)(deepest - w->open);
+        deep = (size_t)(deepest - w->open);
         if (word & 1) {
             walk_span(w, b, i++, site, none, duration, mode);
         } else {
@@ -4335,7 +4344,7 @@ ALWAYS_INLINE void walk_words(walk *w, const block_entry *b, const walk_mode mod
         }
         part = w->part;
         top = &w->open[w->open_count - 1];
-        deepest = w->open + k->depth_max;
+        deepest = w->open + deep;
         last = w->open + w->open_room - 2;
         ticks = w->ticks;
         index = w->span_index;
@@ -4344,7 +4353,8 @@ ALWAYS_INLINE void walk_words(walk *w, const block_entry *b, const walk_mode mod
     w->open_count = (size_t)(top - w->open) + 1;
     w->ticks = ticks;
     w->span_index = index;
-    k->depth_max = (uint64_t)(deepest - w->open);
+    deep = (size_t)(deepest - w->open);
+    if (deep > k->depth_max) k->depth_max = deep;
     if (last_ns > k->last_ns) k->last_ns = last_ns;
     k->spans += mode == WALK_VISIT ? 0 : index;
     k->events += mode == WALK_VISIT ? 0 : index;
@@ -4955,6 +4965,17 @@ static uint64_t random_bits(void) {
     return bits;
 }
 
+/* Puts a finished file in its place; 0, or -1 with errno set. */
+static int file_move(const char *from, const char *to) {
+#ifdef _WIN32
+    if (MoveFileExA(from, to, 1 /* replace */)) return 0;
+    errno = EACCES;
+    return -1;
+#else
+    return rename(from, to);
+#endif
+}
+
 static int output_open(output *o, session *s, const char *path) {
     struct stat st;
     const size_t room = strlen(path) + 32;
@@ -4966,16 +4987,19 @@ static int output_open(output *o, session *s, const char *path) {
     if (strcmp(path, "-") == 0) {
         o->fd = 1;
         fflush(stdout);
+#ifdef _WIN32
+        _setmode(1, O_BINARY);
+#endif
         return 0;
     }
     if (stat(path, &st) == 0 && !S_ISREG(st.st_mode)) {
-        o->fd = open(path, O_WRONLY);
+        o->fd = open(path, O_WRONLY | OPEN_FLAGS);
     } else {
         o->temporary = must_alloc(room, 1);
         o->fd = -1;
         for (attempt = 0; attempt < 16 && o->fd < 0; attempt++) {
             snprintf(o->temporary, room, "%s.%08" PRIx32 ".tmp", path, (uint32_t)(random_bits() >> 16));
-            o->fd = open(o->temporary, O_WRONLY | O_CREAT | O_EXCL, 0666);
+            o->fd = open(o->temporary, O_WRONLY | O_CREAT | O_EXCL | OPEN_FLAGS, 0666);
             if (o->fd < 0 && errno != EEXIST) break;
         }
         for (i = 0; o->fd >= 0 && i < sizeof unfinished_files / sizeof *unfinished_files; i++)
@@ -5010,7 +5034,7 @@ static void output_close(output *o) {
     output_flush(o);
     if (o->fd != 1 && close(o->fd) != 0) output_fail(o, "not written");
     if (o->temporary) {
-        if (!o->failed && rename(o->temporary, o->path) != 0) output_fail(o, "can't be put in its place");
+        if (!o->failed && file_move(o->temporary, o->path) != 0) output_fail(o, "can't be put in its place");
         if (o->failed) unlink(o->temporary);
         for (i = 0; i < sizeof unfinished_files / sizeof *unfinished_files; i++)
             if (unfinished_files[i] == o->temporary) unfinished_files[i] = NULL;
