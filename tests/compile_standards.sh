@@ -10,7 +10,7 @@ compile() { # COMPILER STANDARD FLAGS...
         *++*) warn=$WARN_CXX language=c++ ;;
         *) warn=$WARN_C language=c ;;
     esac
-    $compiler -std=$standard $warn $I -x $language "$@" -c -o out.o
+    $compiler -std=$standard $warn $I -x $language "$@" -c
 }
 
 knows() { # COMPILER STANDARD
@@ -24,19 +24,24 @@ each() { # COMPILER STANDARD...
     for standard in "$@"; do
         knows "$compiler_name" $standard || { skip "$compiler_name does not know $standard"; continue; }
         say="$compiler_name $standard"
-        check "$say" compile "$compiler_name" $standard -O2 "$T/compile_all.c"
-        check "$say, not inlined" compile "$compiler_name" $standard -O0 -DSPANPROF_INLINE=0 "$T/compile_all.c"
-        check "$say, disabled" compile "$compiler_name" $standard -O2 -DSPANPROF_DISABLE "$T/compile_all.c"
-        check "$say, implementation" compile "$compiler_name" $standard -O2 "$T/link_implementation.c"
-        check "$say, implementation disabled" compile "$compiler_name" $standard -O0 -DSPANPROF_DISABLE "$T/link_implementation.c"
-        check "$say, implementation and uses" compile "$compiler_name" $standard -Os -DSPANPROF_IMPLEMENTATION "$T/compile_all.c"
+        check "$say" compile "$compiler_name" $standard -O0 "$T/compile_all.c"
+        check "$say, not inlined" compile "$compiler_name" $standard -fsyntax-only -DSPANPROF_INLINE=0 "$T/compile_all.c"
+        check "$say, disabled" compile "$compiler_name" $standard -fsyntax-only -DSPANPROF_DISABLE "$T/compile_all.c"
+        check "$say, implementation" compile "$compiler_name" $standard -fsyntax-only "$T/link_implementation.c"
+        check "$say, implementation disabled" compile "$compiler_name" $standard -fsyntax-only -DSPANPROF_DISABLE "$T/link_implementation.c"
+        check "$say, implementation and uses" compile "$compiler_name" $standard -fsyntax-only -DSPANPROF_IMPLEMENTATION "$T/compile_all.c"
+    done
+    # Some warnings come with optimization only; they are the same in every standard.
+    for level in ${LEVELS:--O2}; do
+        check "$compiler_name $level" compile "$compiler_name" $1 $level "$T/compile_all.c"
+        check "$compiler_name $level, implementation and uses" compile "$compiler_name" $1 $level -DSPANPROF_IMPLEMENTATION "$T/compile_all.c"
     done
 }
 
 for compiler in "$CC" $(other_compilers C "$CC"); do
     each "$compiler" c99 gnu99 c11 c17 c2x
     for fallback in -DSPANPROF_NO_TLS=1 -DSPANPROF_NO_TSC=1; do
-        check "$compiler $fallback" compile "$compiler" c99 -O1 $fallback -DSPANPROF_IMPLEMENTATION "$T/compile_all.c"
+        check "$compiler $fallback" compile "$compiler" c99 -fsyntax-only $fallback -DSPANPROF_IMPLEMENTATION "$T/compile_all.c"
     done
 done
 for compiler in "$CXX" $(other_compilers C++ "$CXX"); do

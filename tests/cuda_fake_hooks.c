@@ -37,7 +37,7 @@ static void test_order(void) {
     { SPANPROF_CUDA_SPAN("first"); }
     fake_clear_log();
     { SPANPROF_CUDA_SPAN("wide"); CHECK_STR("cuCtxGetDevice ", fake_log()); }
-    CHECK_STR("cuCtxGetDevice cuCtxGetCurrent cuCtxGetDevice cuStreamIsCapturing cuCtxSynchronize ", fake_log());
+    CHECK_STR("cuCtxGetDevice cuCtxGetDevice cuStreamIsCapturing cuCtxSynchronize ", fake_log());
     fake_clear_log();
     { SPANPROF_CUDA_STREAM_SPAN("stream", stream0); CHECK_STR("cuCtxGetCurrent cuStreamGetCtx cuCtxGetDevice ", fake_log()); }
     CHECK_STR("cuCtxGetCurrent cuStreamGetCtx cuCtxGetDevice cuCtxGetCurrent cuStreamGetCtx cuCtxGetDevice "

@@ -20,7 +20,7 @@ missing() {
 }
 step() { echo "-- $* ($(($(date +%s) - started)) s)"; }
 
-check "the kit builds" $MAKE -s -j2 -C "$SOURCE" O="$BUILD" all "$BUILD/tests/life_sigkill" "$BUILD/tests/unit_macros" "$BUILD/tests/jget"
+check "the kit builds" $MAKE -s -j2 -C "$SOURCE" O="$BUILD" all "$BUILD/tests/life_sigkill" "$BUILD/tests/unit_macros" "$BUILD/tests/unit_session" "$BUILD/tests/jget"
 
 # ---- static checks, of a stated set ----
 
@@ -54,6 +54,8 @@ fi
 
 # ---- life and death, more often ----
 
+step "1,100 sessions"
+check "1,100 sessions" sh -c "mkdir -p sessions && cd sessions && exec '$BUILD/tests/unit_session' 1100"
 step "500 kills"
 check "500 kills" sh -c "mkdir -p kills && cd kills && exec '$BUILD/tests/life_sigkill' 500"
 cat check.out

@@ -192,6 +192,10 @@ static inline void dr_collect(dr_dump *d) {
             dr_fail(d, "block without its magic number", offset);
             return;
         }
+        if (b->state == SPANPROF_BLOCK_FLUSHED && b->lane < d->header.lanes && b->lane < d->lane_count) { /* its header may be between two blocks */
+            if (b->dropped > d->lanes[b->lane].dropped) d->lanes[b->lane].dropped = b->dropped;
+            continue;
+        }
         if (b->sum != spanprof_dump_sum(b, offsetof(spanprof_dump_block, sum))) dr_fail(d, "block header does not match its sum", offset);
         if (b->lane >= d->header.lanes) {
             dr_fail(d, "block of a lane that does not exist", offset);

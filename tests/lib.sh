@@ -73,10 +73,13 @@ spans() {
     echo "$sum"
 }
 
+version() { "$@" --version 2>/dev/null | sed -n '1s/^[^ ]* //p'; }
+
 # The other compilers of this machine, beside CC and CXX: gcc, clang.
 other_compilers() { # C or C++
     for pair in gcc:g++ clang:clang++; do
         if [ "$1" = C ]; then compiler=${pair%:*}; else compiler=${pair#*:}; fi
-        have "$compiler" && [ "$compiler" != "${2%% *}" ] && echo "$compiler"
+        # cc may be one of them under another name.
+        have "$compiler" && [ "$(version "$compiler")" != "$(version $2)" ] && echo "$compiler"
     done
 }
