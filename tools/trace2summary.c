@@ -235,7 +235,7 @@ typedef struct module_entry {
 typedef struct block_entry {
     const spanprof_dump_block *head;
     const uint64_t *words;
-    uint64_t seq;
+    uint64_t seq, offset; /* offset: in the file */
     uint32_t lane, count; /* words that hold valid records */
     uint32_t has_refs;    /* records that speak of other records of the block */
     uint32_t is_cut;      /* blocks are missing before it */
@@ -1102,11 +1102,6 @@ static uint64_t dump_offset(const dump_input *d, const void *p) {
     return at >= d->data && at < d->data + d->size ? (uint64_t)(at - d->data) : NO_OFFSET;
 }
 
-static uint64_t block_offset(const dump_input *d, const block_entry *b) {
-    const uint64_t words = dump_offset(d, b->words);
-    return words == NO_OFFSET ? NO_OFFSET : words - d->head.block_header_bytes;
-}
-
 /* Takes up the block at that byte, of which `size` bytes are there. */
 static void block_take(session *s, dump_input *d, size_t offset, size_t size, int swap) {
     unsigned char *at = d->data + offset;
@@ -1145,6 +1140,7 @@ static void block_take(session *s, dump_input *d, size_t offset, size_t size, in
     must_grow(&d->copies, &d->copy_room, d->copy_count + 1, sizeof *d->copies);
     d->copies[d->copy_count++] = kept;
     b.head = kept;
+    b.offset = offset;
     b.seq = h->seq;
     b.lane = h->lane;
     b.count = (uint32_t)words;
@@ -1158,7 +1154,7 @@ static int block_order(const void *a, const void *b) {
     if (x->lane != y->lane) return x->lane < y->lane ? -1 : 1;
     if (x->seq != y->seq) return x->seq < y->seq ? -1 : 1;
     if (x->head->state != y->head->state) return x->head->state < y->head->state ? -1 : 1;
-    return (x->words > y->words) - (x->words < y->words);
+    return (x->offset > y->offset) - (x->offset < y->offset);
 }
 
 /* Finds the blocks and brings them in order; one of each sequence number stays. */
@@ -1179,13 +1175,13 @@ static void blocks_find(session *s, dump_input *d, int swap) {
         block_entry *b = &d->blocks[i];
         block_entry *before = kept ? &d->blocks[kept - 1] : NULL;
         if (before && before->lane == b->lane && before->seq == b->seq) {
-            if (before->head->state == b->head->state) complain(s, d->path, block_offset(d, b), "lane %" PRIu32 " has block %" PRIu64 " twice", b->lane, b->seq);
+            if (before->head->state == b->head->state) complain(s, d->path, b->offset, "lane %" PRIu32 " has block %" PRIu64 " twice", b->lane, b->seq);
             continue;
         }
         if (b->head->state == SPANPROF_BLOCK_FLUSHED && d->head.state != SPANPROF_DUMP_RECORDING)
-            complain(s, d->path, block_offset(d, b), "lane %" PRIu32 ": the copy of block %" PRIu64 " is missing", b->lane, b->seq);
+            complain(s, d->path, b->offset, "lane %" PRIu32 ": the copy of block %" PRIu64 " is missing", b->lane, b->seq);
         if (b->head->state == SPANPROF_BLOCK_DONE) {
-            if (b->head->words > b->count) complain(s, d->path, dump_offset(d, b->words + b->count), "the block is cut off");
+            if (b->head->words > b->count) complain(s, d->path, b->offset + d->head.block_header_bytes + (uint64_t)b->count * 8, "the block is cut off");
             else b->count = b->head->words;
         }
         d->blocks[kept++] = *b;
@@ -1202,7 +1198,7 @@ static void lanes_build(session *s, dump_input *d) {
     for (i = 0; i < d->block_count; i++) {
         block_entry *b = &d->blocks[i];
         lane_entry *l = &d->lanes[b->lane];
-        const uint64_t offset = block_offset(d, b);
+        const uint64_t offset = b->offset;
         if (l->count == 0) {
             l->first = i;
             if (b->head->events && ring) d->overwritten += b->head->events < TIME_MAX ? b->head->events : 0;
@@ -1406,7 +1402,7 @@ static void block_index(session *s, dump_input *d, block_entry *b) {
         if (i == b->count || (words[i] == 0 && ends_at_zero)) break;
         wrong = record_check(words + i, b->count - i);
         if (wrong) {
-            complain(s, d->path, dump_offset(d, words + i), "%s (type %u), the rest of the block is left out", wrong, (unsigned)SPANPROF_RECORD_TYPE(words[i]));
+            complain(s, d->path, b->offset + d->head.block_header_bytes + (uint64_t)i * 8, "%s (type %u), the rest of the block is left out", wrong, (unsigned)SPANPROF_RECORD_TYPE(words[i]));
             break;
         }
         record_index(s, d, b, words + i, &cycle);
