@@ -2,7 +2,7 @@
  *
  *     gen_dump SEED DUMP CSV [swap]     swap: in the other byte order
  *
- * Times are nanoseconds of a monotonic clock, so that every figure is known exactly. Spans nest, end in their own word, in
+ * Times are nanoseconds, of a monotonic clock or of a counter of that rate, so that every figure is known exactly. Spans nest, end in their own word, in
  * an END record of the same block or of a later one, or never; names come from sites or from the span; lanes change their
  * threads; windows are open, flushed, or have a copy that was cut short.
  * SPDX-License-Identifier: MIT */
@@ -227,7 +227,7 @@ static void put_header(uint64_t end_ns) {
     h.header_bytes = 4096;
     h.block_bytes = BLOCK;
     h.block_header_bytes = 128;
-    h.clock = SPANPROF_CLOCK_MONOTONIC;
+    h.clock = below(2) ? SPANPROF_CLOCK_MONOTONIC : SPANPROF_CLOCK_TSC;
     h.session = 1;
     h.rank = -1;
     h.pid = 4242;
