@@ -18,10 +18,11 @@
  *     holds queue delay, device work and the synchronization; it is not the sum of kernel times.
  *     timing: "device-synchronized", "stream-synchronized"; "host" when nothing was waited for. Check hook_error before using
  *     a span as a device measurement. device: "cuda" (unless the span names another); attribute device_index.
- *   SPANPROF_CUDA_DEVICE_SPAN: a plain span of the launch on the host (it holds the recording of two events, some 3 us), and one
- *     of the device work on the track of the stream, with the queue delay (device start minus host launch). Pairs are read
- *     at later CUDA spans, spanprof_flush, spanprof_stop and exit, and never waited for: what is not done when the session
- *     closes has no device span. The stream must outlive the scope.
+ *   SPANPROF_CUDA_DEVICE_SPAN: a plain span of the launch on the host (it holds the recording of two events, some 2.5 us), and
+ *     one on the track of the stream: from the moment the device comes to the scope's work to the end of it, gaps while it waits
+ *     for launches included, with the queue delay (device start minus host launch). Pairs are read at later CUDA spans,
+ *     spanprof_flush, spanprof_stop and exit, never waited for: what is not done when the session closes has no device span and
+ *     counts as dropped. The stream must outlive the scope.
  *   alloc_live_bytes, alloc_peak_bytes, alloc_delta_bytes of the span's device: logical payload bytes of the buffers that the
  *     program registered, by spanprof_cuda_malloc and _free or by spanprof_buffer_acquire and _release. live: after the span.
  *     peak: the highest live since the process began or spanprof_buffer_reset_peak. delta: live after minus live before,
@@ -1140,7 +1141,7 @@ static int spanprof_i_cuda_take(spanprof_i_cuda_pair **taken, const spanprof_i_c
     spanprof_i_cuda_pair *pair = SPANPROF_I_NULL;
     spanprof_i_cuda_context *c;
     uint32_t lost = 0;
-    int result = 0, make = 0, renew = 0;
+    int result = 0, make = 0, renew = 0, renewed = 0;
     spanprof_i_cuda_lock();
     c = spanprof_i_cuda_context_of(place, &lost);
     if (!c) {
@@ -1161,9 +1162,10 @@ static int spanprof_i_cuda_take(spanprof_i_cuda_pair **taken, const spanprof_i_c
         if (make || renew) {
             spanprof_i_cuda_unlock();
             if (make) result = spanprof_i_cuda_make(&pair);
-            if (!result && renew) result = spanprof_i_cuda_renew(c);
+            if (!result && renew) renewed = spanprof_i_cuda_renew(c);
             spanprof_i_cuda_lock();
             if (renew) c->renewing = 0;
+            if (renewed && !c->base) result = renewed; /* else the old one serves on */
         }
         if (!result) {
             pair->track = spanprof_i_cuda_track_of(c, stream);
@@ -1470,7 +1472,7 @@ void spanprof_cuda_device_end(spanprof_cuda_device_span *d) {
 
 /* The allocator figures, which only C++ can read, for the hooks and spanprof_cuda_memory: allocated now, reserved now, most
  * allocated. 0 before LibTorch's first CUDA tensor, when its allocator throws. */
-#if defined(SPANPROF_LIBTORCH) && defined(__cplusplus) && !defined(SPANPROF_DISABLE) && !defined(SPANPROF_I_LIBTORCH_IMPLEMENTED)
+#if defined(SPANPROF_LIBTORCH) && defined(__cplusplus) && !defined(SPANPROF_DISABLE) && SPANPROF_I_CUDA && !defined(SPANPROF_I_LIBTORCH_IMPLEMENTED)
 #define SPANPROF_I_LIBTORCH_IMPLEMENTED
 #include <c10/cuda/CUDACachingAllocator.h>
 extern "C" SPANPROF_API int spanprof_i_libtorch_memory(int device, uint64_t *figures);

@@ -146,10 +146,12 @@ static void gpu_forward(mlp *m) {
 }
 static float gpu_loss(mlp *m) {
     float loss = 0;
-    SPANPROF_CUDA_DEVICE_SPAN("loss kernel and copy", stream_of(m));
-    mean_square<<<1, THREADS, 0, stream_of(m)>>>(*m);
-    good(cudaGetLastError());
-    good(cudaMemcpyAsync(&loss, m->loss, sizeof loss, cudaMemcpyDeviceToHost, stream_of(m)));
+    {
+        SPANPROF_CUDA_DEVICE_SPAN("loss kernel and copy", stream_of(m));
+        mean_square<<<1, THREADS, 0, stream_of(m)>>>(*m);
+        good(cudaGetLastError());
+        good(cudaMemcpyAsync(&loss, m->loss, sizeof loss, cudaMemcpyDeviceToHost, stream_of(m)));
+    }
     good(cudaStreamSynchronize(stream_of(m)));
     return loss;
 }
