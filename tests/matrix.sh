@@ -3,7 +3,7 @@
 #
 # Each cell builds the tests of the recorder with one compiler and set of flags in BUILD/matrix/NAME, runs them (in an emulator
 # where the program is not for this machine), and counts as one check. A dump that a foreign platform wrote is then converted
-# here. SPDX-License-Identifier: MIT
+# here. ONLY="NAME NAME" runs these cells alone. SPDX-License-Identifier: MIT
 mkdir -p "$1" && BUILD=$(cd "$1" && pwd) || exit 2
 SOURCE=$(cd "$(dirname "$0")/.." && pwd)
 export BUILD SOURCE
@@ -43,6 +43,7 @@ check "the tool, for this machine" $MAKE -s -C "$SOURCE" O="$work/host" "$HOST_T
 cell() {
     name=$1 runner=$2 tests=$3
     shift 3
+    case " ${ONLY:-$name} " in *" $name "*) ;; *) return 1 ;; esac
     step "$name"
     targets=
     for test in $tests; do targets="$targets $work/$name/tests/$test"; done
@@ -55,6 +56,7 @@ cell() {
         echo "failed: $name"
         cat "$name.out"
     fi
+    return 0
 }
 
 UNITS="unit_macros unit_portable unit_order unit_hooks unit_session unit_env unit_schedule unit_text unit_records unit_async"
@@ -126,7 +128,7 @@ foreign() {
         missing "$compiler with $runner"
         return
     fi
-    cell $name "$runner" "unit_macros unit_portable unit_hooks unit_session unit_schedule unit_text unit_records" CC=$compiler LDFLAGS=-static
+    cell $name "$runner" "unit_macros unit_portable unit_hooks unit_session unit_schedule unit_text unit_records" CC=$compiler LDFLAGS=-static || return
     dump=$work/$name/run/unit_portable/portable.dump
     if [ "$convert" = yes ]; then
         check "$name: its dump converts here" "$HOST_TOOL" -q --no-table -s $name.json "$dump"
@@ -145,13 +147,14 @@ wine=$(ls /usr/lib/wine/wine64 2>/dev/null || command -v wine64 || command -v wi
 WINEDEBUG=-all
 export WINEDEBUG
 if works x86_64-w64-mingw32-gcc x86_64-w64-mingw32-gcc -static -- "${wine:-wine}"; then
-    cell windows "$wine" "unit_macros unit_portable unit_hooks unit_session unit_schedule unit_records" CC=x86_64-w64-mingw32-gcc LDFLAGS=-static
+    cell windows "$wine" "unit_macros unit_portable unit_hooks unit_session unit_schedule unit_records" CC=x86_64-w64-mingw32-gcc LDFLAGS=-static && {
     check "windows: its dump converts here" "$HOST_TOOL" -q --no-table -s windows.json windows/run/unit_portable/portable.dump
     same "windows: spans by name" 20000 "$("$work/host/tests/jget" windows.json 'rows[key.name=handle].calls' 2>&1)"
     check "windows: the tool builds" $MAKE -s -C "$SOURCE" O="$work/windows" CC=x86_64-w64-mingw32-gcc LDFLAGS=-static "$work/windows/trace2summary"
     tool=$(ls windows/trace2summary.exe windows/trace2summary 2>/dev/null | head -n 1)
     check "windows: the tool converts there" "$wine" "$tool" -q --no-table -s windows2.json windows/run/unit_portable/portable.dump
     check "windows: to the same summary" cmp windows.json windows2.json
+    }
 else
     missing "x86_64-w64-mingw32-gcc and wine"
 fi

@@ -19,6 +19,7 @@ mkdir -p "$BUILD/run"
 for test in "$@"; do
     case $test in /*) path=$test ;; *) path=$here/$test ;; esac
     name=${test##*/}
+    [ -f "$path" ] || [ ! -f "$path.exe" ] || path=$path.exe
     case $test in
         */tool/run.sh) name=tool ;;
         *.sh) name=${name%.sh} ;;
