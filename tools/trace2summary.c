@@ -82,6 +82,8 @@ __declspec(dllimport) int __stdcall MoveFileExA(const char *from, const char *to
 /* First pid of the tracks that are no threads; Linux has no higher thread id than OS_TID_MAX. */
 #define TRACK_PID 1000000u
 #define OS_TID_MAX 4194304u
+/* Threads of a dump up to which they are looked for in other dumps of the process. */
+#define THREADS_COMPARED 4096u
 
 enum { EXIT_DONE = 0, EXIT_REGRESSION = 1, EXIT_USAGE = 2, EXIT_DAMAGED = 3, EXIT_OUTPUT = 4 };
 
@@ -217,6 +219,7 @@ typedef struct thread_entry {
     uint32_t name;  /* 0: none given */
     uint32_t tid;   /* in the trace */
     uint32_t used;  /* wrote an event */
+    uint32_t shared; /* is a thread of an earlier dump of the process */
     slice ids;      /* "pid":P,"tid":T, */
 } thread_entry;
 
@@ -4889,6 +4892,23 @@ static uint64_t track_wish(session *s, const track_entry *t) {
     return number + 1;
 }
 
+/* The thread of an earlier dump of the same process that is this one: the system's id and how often it was given before
+ * agree. NULL when there is none. */
+static thread_entry *thread_of_earlier(session *s, const dump_input *d, const thread_entry *t) {
+    size_t before = 0, i, k;
+    if (!t->system_id || d->is_json) return NULL;
+    for (k = 0; &d->threads[k] < t; k++) before += d->threads[k].used && d->threads[k].system_id == t->system_id;
+    for (i = 0; &s->dumps[i] < d; i++) {
+        size_t seen = 0;
+        if (s->dumps[i].process != d->process) continue;
+        for (k = 0; k < s->dumps[i].thread_count; k++) {
+            thread_entry *other = &s->dumps[i].threads[k];
+            if (other->used && other->system_id == t->system_id && seen++ == before) return other;
+        }
+    }
+    return NULL;
+}
+
 /* Gives every process, thread and track its ids. */
 static void ids_assign(session *s) {
     id_set set = { NULL, 0, 0 };
@@ -4898,13 +4918,24 @@ static void ids_assign(session *s) {
     for (i = 0; i < s->process_count; i++) {
         process_entry *p = &s->processes[i];
         uint32_t next_tid = OS_TID_MAX + 1;
+        size_t dumps = 0;
         for (j = 0; j < s->dump_count; j++) {
             dump_input *d = &s->dumps[j];
             size_t k;
             if (d->process != i) continue;
+            dumps++;
             for (k = 0; k < d->thread_count; k++) {
-                thread_entry *t = &d->threads[k];
+                thread_entry *t = &d->threads[k], *earlier;
                 if (!t->used) continue;
+                earlier = dumps > 1 && d->thread_count < THREADS_COMPARED ? thread_of_earlier(s, d, t) : NULL;
+                if (earlier) {
+                    t->tid = earlier->tid;
+                    t->ids = slice_copy(earlier->ids);
+                    t->shared = 1;
+                    if (!earlier->name) earlier->name = t->name;
+                    s->threads--;
+                    continue;
+                }
                 t->tid = id_give(&set, i + 1, t->system_id, &next_tid);
                 t->ids = ids_text(p->pid, t->tid);
             }
@@ -5527,7 +5558,7 @@ static void write_trace_names(session *s, output *o) {
             dump_input *d = &s->dumps[j];
             for (k = 0; d->process == i && k < d->thread_count; k++) {
                 const thread_entry *thread = &d->threads[k];
-                if (!thread->used) continue;
+                if (!thread->used || thread->shared) continue;
                 write_metadata(t, "thread_name", p->pid, thread->tid, thread_label(s, p, thread, line, sizeof line), "name");
                 write_metadata_number(t, "thread_sort_index", p->pid, thread->tid, place++);
                 output_room(o);
