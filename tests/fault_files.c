@@ -115,6 +115,17 @@ static void no_more_descriptors(long unused) {
     fault_look("later.dump");
 }
 
+/* stderr is a pipe that nobody reads: the line is lost, the program is not. */
+static void deaf_stderr(long unused) {
+    int ends[2];
+    (void)unused;
+    if (pipe(ends) || dup2(ends[1], 2) < 0) _exit(9);
+    close(ends[0]);
+    close(ends[1]);
+    fault_program("missing/x.dump", NULL);
+    _exit(fault_got->start == SPANPROF_ERR_OPEN ? 0 : 8);
+}
+
 /* ---- folders and paths ---- */
 
 static int drop_rights(void) {
@@ -351,7 +362,7 @@ int main(int argc, char **argv) {
         fault_check("RLIMIT_FSIZE", -1, 1);
         CHECK(fault_got->dropped > 0 || fault_got->start != SPANPROF_OK);
     }
-    for (size = 0; size < 1024; size += size < 256 ? 8 : 64) {
+    for (size = 0; size < 1024; size += size < 128 ? 16 : 128) {
         unlink("memory.dump");
         fault_run(memory_size, size);
         fault_check("RLIMIT_AS", -1, 1);
@@ -365,6 +376,9 @@ int main(int argc, char **argv) {
     fault_run(no_more_descriptors, 0);
     fault_check("descriptors used up while recording", 1, 1);
     CHECK_U64(0, fault_got->dropped);
+    fault_run(deaf_stderr, 0);
+    CHECK_INT(0, fault_status);
+    CHECK_INT(1, fault_got->finished);
     paths();
     kept_apart();
     raised_rights();
