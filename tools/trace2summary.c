@@ -4177,7 +4177,7 @@ NOINLINE static void walk_span(walk *w, const block_entry *b, uint32_t index, ui
     v.name = name;
     v.index = w->span_index++;
     v.pos = b->seq * w->d->words_in_block + index;
-    if (w->d->is_json) v.args = (uint32_t)b->words[index + 3];
+    if (w->d->is_json && !(b->words[index] & 1)) v.args = (uint32_t)b->words[index + 3];
     span_resolve(w, index, &v);
     if (mode == WALK_VISIT) {
         if (w->visit->span) w->visit->span(w, &v);
@@ -7500,11 +7500,11 @@ static void foreign_block(dump_input *d, uint32_t lane, uint64_t seq, const uint
     d->copies[d->copy_count++] = head;
 }
 
-/* A track's spans as the words of a lane. A span has a fifth word: the number of its args. */
+/* A track's spans as the words of a lane. A long span has one word more than in a file: the number of its args. */
 static void foreign_lane(foreign_load *l, dump_input *d, size_t track, uint32_t lane) {
     const foreign_track *t = &l->f.tracks[track];
     uint64_t *words = must_alloc(FOREIGN_BLOCK_WORDS, sizeof *words);
-    uint64_t seq = 0, base = 0, ticks = 0;
+    uint64_t seq = 0, base = 0, last = 0, ticks = 0;
     size_t n = 0, i;
     d->lanes[lane].first = d->block_count;
     for (i = 0; i < t->count; i++) {
@@ -7517,7 +7517,13 @@ static void foreign_lane(foreign_load *l, dump_input *d, size_t track, uint32_t 
             foreign_block(d, lane, seq++, words, n, base);
             n = 0;
         }
-        if (n == 0) base = ticks;
+        if (n == 0) base = last = ticks;
+        if (!r->args && r->key <= SPANPROF_SHORT_SITE_MAX && ticks - last <= SPANPROF_SHORT_START_MAX && duration - 1 <= SPANPROF_SHORT_DURATION_MAX) {
+            words[n++] = duration << SPANPROF_SHORT_DURATION_SHIFT | (ticks - last) << SPANPROF_SHORT_START_SHIFT | (uint64_t)r->key << SPANPROF_SHORT_SITE_SHIFT | 1u;
+            last = ticks;
+            continue;
+        }
+        last = ticks;
         words[n++] = SPANPROF_RECORD(SPANPROF_RECORD_SPAN, 0, 4, r->key);
         words[n++] = ticks;
         words[n++] = duration;
