@@ -1147,6 +1147,7 @@ static spanprof_config spanprof_i_config;  /* of the current session, for a fork
 static char spanprof_i_config_path[SPANPROF_I_PATH_MAX], spanprof_i_config_name[128], spanprof_i_parent_path[SPANPROF_I_PATH_MAX];
 static uint64_t spanprof_i_made_device, spanprof_i_made_inode; /* file of the session before */
 static void (*spanprof_i_flush_callback)(int closing);
+static uint64_t spanprof_i_stray_drops, spanprof_i_stray_orphans; /* counted where the lock could not be had; added to the header later */
 
 /* 10.3 atomics: relaxed counters that several threads add to */
 
@@ -2098,7 +2099,7 @@ static uint64_t spanprof_i_record(spanprof_i_thread *self, uint32_t type, uint32
     uint64_t *at = spanprof_i_room(self, count + 1u);
     uint32_t i;
     if (!at) return 0;
-    for (i = 0; i < count; i++) at[i + 1] = words[i];
+    for (i = 0; i < count; i++) SPANPROF_I_STORE(at + i + 1, words[i]);
     return spanprof_i_publish(self, SPANPROF_RECORD(type, flags, count + 1u, argument), count + 1u, is_event);
 }
 
@@ -2109,8 +2110,8 @@ static void spanprof_i_record_end(spanprof_i_thread *self, uint32_t flags, uint6
     words[1] = ticks;
     if (spanprof_i_record(self, SPANPROF_RECORD_END, flags, 0, words, 2, 0)) return;
     if (SPANPROF_I_CAST(size_t, self->next - self->lane->words) + 3 >= SPANPROF_I_WORDS) return;
-    self->next[1] = pos;
-    self->next[2] = ticks;
+    SPANPROF_I_STORE(self->next + 1, pos);
+    SPANPROF_I_STORE(self->next + 2, ticks);
     spanprof_i_publish(self, SPANPROF_RECORD(SPANPROF_RECORD_END, flags, 3, 0), 3, 0);
 }
 
@@ -2125,29 +2126,44 @@ static size_t spanprof_i_text_length(const char *text) {
     return n;
 }
 
-/* Appends a text at byte `at` of words; returns the byte after it. Zero bytes pad the last word. */
-static size_t spanprof_i_put_text(uint64_t *words, size_t at, const char *text, size_t length) {
-    char *out = SPANPROF_I_PTR(char *, words);
+/* Puts bytes into words one after the other, each word in one store: spanprof_stats may be looking at the window. */
+typedef struct spanprof_i_packer { uint64_t *out; unsigned char word[8]; size_t used; } spanprof_i_packer;
+static void spanprof_i_pack(spanprof_i_packer *packer, const void *data, size_t bytes) {
+    const unsigned char *p = SPANPROF_I_CAST(const unsigned char *, data);
+    size_t i;
+    for (i = 0; i < bytes; i++) {
+        packer->word[packer->used++] = p[i];
+        if (packer->used == 8) {
+            uint64_t word;
+            memcpy(&word, packer->word, 8);
+            SPANPROF_I_STORE(packer->out++, word);
+            packer->used = 0;
+        }
+    }
+}
+static void spanprof_i_pack_text(spanprof_i_packer *packer, const char *text, size_t length) {
     const uint16_t size = SPANPROF_I_CAST(uint16_t, length);
-    size_t end = at + 2 + length;
-    memcpy(out + at, &size, 2);
-    if (length) memcpy(out + at + 2, text, length);
-    while (end % 8) out[end++] = 0;
-    return at + 2 + length;
+    spanprof_i_pack(packer, &size, 2);
+    spanprof_i_pack(packer, text, length);
 }
 
 /* A record of a head, some words and some texts, built where it will stand; 0 if there was no room. */
 static SPANPROF_I_NOINLINE uint64_t spanprof_i_record_texts(spanprof_i_thread *self, uint32_t type, uint32_t flags, uint64_t argument, const uint64_t *words, uint32_t count,
                                         const char *const *texts, uint32_t text_count, int is_event) {
-    size_t bytes = 0, total, at;
+    static const unsigned char zeros[8] = { 0 };
+    spanprof_i_packer packer;
+    size_t bytes = 0, total;
     uint64_t *out;
     uint32_t i;
     for (i = 0; i < text_count; i++) bytes += 2 + spanprof_i_text_length(texts[i]);
     total = 1 + count + (bytes + 7) / 8;
     out = spanprof_i_room(self, total);
     if (!out) return 0;
-    for (i = 0; i < count; i++) out[i + 1] = words[i];
-    for (i = 0, at = 0; i < text_count; i++) at = spanprof_i_put_text(out + 1 + count, at, texts[i], spanprof_i_text_length(texts[i]));
+    for (i = 0; i < count; i++) SPANPROF_I_STORE(out + i + 1, words[i]);
+    packer.out = out + 1 + count;
+    packer.used = 0;
+    for (i = 0; i < text_count; i++) spanprof_i_pack_text(&packer, texts[i], spanprof_i_text_length(texts[i]));
+    if (packer.used) spanprof_i_pack(&packer, zeros, 8 - packer.used);
     return spanprof_i_publish(self, SPANPROF_RECORD(type, flags, total, argument), total, is_event);
 }
 
@@ -2636,7 +2652,7 @@ static spanprof_status spanprof_i_open_session(const spanprof_config *wanted) {
     spanprof_i_made_device = session->device;
     spanprof_i_made_inode = session->inode;
     session->open = 1;
-    spanprof_i_current = session;
+    SPANPROF_I_PUBLISH(&spanprof_i_current, session);
     spanprof_i_paused = 0;
     spanprof_i_generation += 2;
     if (spanprof_i_generation < 4) spanprof_i_generation = 4;
@@ -2722,8 +2738,8 @@ static int spanprof_i_attach(spanprof_i_thread *self) {
     return 1;
 }
 
-/* Runs when a thread ends. Destructors of other keys may still record, so the lane is kept until the last round that the
- * system makes; what comes after that is counted. */
+/* Runs when a thread ends. Destructors of other keys may still record, so the lane is kept until the last round but one
+ * that the system makes (the last belongs to the sanitizers' own); what comes after that is counted. */
 static void spanprof_i_thread_exit(void *value) {
     spanprof_i_cold cold;
 #if SPANPROF_NO_TLS && !SPANPROF_I_WINDOWS
@@ -2741,7 +2757,7 @@ static void spanprof_i_thread_exit(void *value) {
         return;
     }
 #if !SPANPROF_I_WINDOWS
-    if (++self->lane->rounds < PTHREAD_DESTRUCTOR_ITERATIONS) {
+    if (++self->lane->rounds < PTHREAD_DESTRUCTOR_ITERATIONS - 1) {
 #if !SPANPROF_NO_TLS
         spanprof_i_watch_thread(self);
 #endif
@@ -2777,14 +2793,23 @@ static void spanprof_i_fork_forget(void) {
 
 /* 10.10 recording */
 
+/* Counts what a thread without a lane could not record. Without the lock the session might go away. */
+static SPANPROF_I_COLD void spanprof_i_count_elsewhere(int orphan) {
+    spanprof_i_cold cold;
+    if (!spanprof_i_lock(&cold)) {
+        SPANPROF_I_ADD(orphan ? &spanprof_i_stray_orphans : &spanprof_i_stray_drops, 1);
+        return;
+    }
+    if (spanprof_i_current) SPANPROF_I_ADD(orphan ? &spanprof_i_current->header->orphan_ends : &spanprof_i_current->header->dropped, 1);
+    spanprof_i_unlock(&cold);
+}
 static void spanprof_i_drop(spanprof_i_thread *self) {
-    spanprof_i_session *session;
     if (self->lane) SPANPROF_I_ADD(&self->lane->window->dropped, 1);
-    else if ((session = SPANPROF_I_LOAD(&spanprof_i_current)) != SPANPROF_I_NULL) SPANPROF_I_ADD(&session->header->dropped, 1);
+    else spanprof_i_count_elsewhere(0);
 }
 static void spanprof_i_orphan(const spanprof_i_thread *self) {
-    spanprof_i_session *session = self->lane ? self->lane->session : SPANPROF_I_LOAD(&spanprof_i_current);
-    if (session) SPANPROF_I_ADD(&session->header->orphan_ends, 1);
+    if (self->lane) SPANPROF_I_ADD(&self->lane->session->header->orphan_ends, 1);
+    else spanprof_i_count_elsewhere(1);
 }
 
 /* Whether a variable lies in a frame that has been left without a word, by longjmp: below a frame that is in use, both on
@@ -3386,10 +3411,7 @@ void spanprof_hooked_end(spanprof_hooked *h) {
     if (generation) spanprof_i_release(self, generation);
 }
 
-void spanprof_i_dropped(uint64_t events) {
-    spanprof_i_session *session = SPANPROF_I_LOAD(&spanprof_i_current);
-    if (session) SPANPROF_I_ADD(&session->header->dropped, events);
-}
+void spanprof_i_dropped(uint64_t events) { SPANPROF_I_ADD(&spanprof_i_stray_drops, events); }
 
 void spanprof_thread_name(const char *name) {
     spanprof_i_thread *self = SPANPROF_I_SELF();
@@ -3475,7 +3497,7 @@ static void spanprof_i_count_window(const spanprof_i_lane *lane, uint64_t base, 
             if (head & 1u ? head >> SPANPROF_SHORT_DURATION_SHIFT == 0 : SPANPROF_I_LOAD(word + 2) == 0) ++*open;
             break;
         case SPANPROF_RECORD_END: /* of a span of this window whose own word shows no end */
-            if (!SPANPROF_RECORD_FLAGS(head) && word[1] - base < SPANPROF_I_WORDS) --*open;
+            if (!SPANPROF_RECORD_FLAGS(head) && SPANPROF_I_LOAD(word + 1) - base < SPANPROF_I_WORDS) --*open;
             break;
         case SPANPROF_RECORD_INSTANT: case SPANPROF_RECORD_COUNTER: case SPANPROF_RECORD_ASYNC_BEGIN: case SPANPROF_RECORD_ASYNC_END:
         case SPANPROF_RECORD_FLOW_OUT: case SPANPROF_RECORD_FLOW_IN: case SPANPROF_RECORD_TRACK_SPAN: ++*events; break;
@@ -3484,10 +3506,19 @@ static void spanprof_i_count_window(const spanprof_i_lane *lane, uint64_t base, 
     }
 }
 
+static void spanprof_i_add_strays(spanprof_i_session *session) {
+    const uint64_t drops = SPANPROF_I_LOAD(&spanprof_i_stray_drops), orphans = SPANPROF_I_LOAD(&spanprof_i_stray_orphans);
+    SPANPROF_I_ADD(&session->header->dropped, drops);
+    SPANPROF_I_ADD(&session->header->orphan_ends, orphans);
+    SPANPROF_I_ADD(&spanprof_i_stray_drops, 0 - drops);
+    SPANPROF_I_ADD(&spanprof_i_stray_orphans, 0 - orphans);
+}
+
 static void spanprof_i_collect(spanprof_i_session *session, spanprof_session_stats *out) {
     const uint32_t on = SPANPROF_I_LOAD(&spanprof_i_on);
     const spanprof_i_lane *lane;
     memset(out, 0, sizeof *out);
+    spanprof_i_add_strays(session);
     for (lane = session->lanes; lane; lane = lane->next) {
         out->recorded += SPANPROF_I_LOAD(&lane->events) - SPANPROF_I_LOAD(&lane->overwritten);
         out->unfinished += SPANPROF_I_LOAD(&lane->open_before);
@@ -3505,6 +3536,7 @@ static void spanprof_i_collect(spanprof_i_session *session, spanprof_session_sta
 
 /* Last anchor, resources, and why the recording ended. */
 static void spanprof_i_close_books(spanprof_i_session *session, uint32_t state) {
+    spanprof_i_add_strays(session);
     spanprof_i_anchor(session, 1);
     session->header->usage_valid = SPANPROF_I_CAST(uint32_t, spanprof_i_usage(&session->header->usage_last));
     SPANPROF_I_PUBLISH(&session->header->state, state);
@@ -3628,6 +3660,7 @@ static spanprof_status spanprof_i_snapshot(spanprof_i_session *session) {
     char number[24];
     int error = block ? 0 : ENOMEM;
     memset(&copy, 0, sizeof copy);
+    memset(&header, 0, sizeof header);
     snprintf(number, sizeof number, ".%llu", SPANPROF_I_CAST(unsigned long long, session->snapshots + 1));
     if (!error && (!spanprof_i_append(copy.path, sizeof copy.path, session->path) || !spanprof_i_append(copy.path, sizeof copy.path, number))) error = ENAMETOOLONG;
     if (!error) error = spanprof_i_create_file(&copy);
@@ -3636,7 +3669,9 @@ static spanprof_status spanprof_i_snapshot(spanprof_i_session *session) {
         return SPANPROF_ERR_OPEN;
     }
     for (lane = session->lanes; lane && !error; lane = lane->next) error = spanprof_i_snapshot_lane(session, &copy, lane, block);
-    header = *session->header;
+    /* As the file has it: others count in the header meanwhile. */
+    if (session->is_private) memcpy(&header, session->header, sizeof header);
+    else if (!error && !spanprof_i_read_at(session, &header, sizeof header, 0)) error = EIO;
     header.flags |= SPANPROF_DUMP_SNAPSHOT;
     header.sum = spanprof_dump_sum(&header, offsetof(spanprof_dump_header, sum));
     buffer.data = &header;
