@@ -964,12 +964,6 @@ static uint64_t spanprof_i_cuda_order;    /* of begins and ends, to tell nested 
 static uint32_t spanprof_i_cuda_streams[SPANPROF_CUDA_MAX_DEVICES]; /* stream numbers given out; 0 is the legacy default stream */
 static uint32_t spanprof_i_cuda_registered_flush;
 
-/* In a forked child: the parent's events are not ours. What open scopes hold stays where it is. */
-static void spanprof_i_cuda_forget(void) {
-    spanprof_i_cuda_contexts = SPANPROF_I_NULL;
-    SPANPROF_I_STORE(&spanprof_i_cuda_waiting, SPANPROF_I_CAST(uint64_t, 0));
-}
-
 /* Number of the session that records: pairs of an older one are not recorded. */
 static uint32_t spanprof_i_cuda_session(void) { return SPANPROF_I_LOAD(&spanprof_i_on) & ~1u; }
 
@@ -984,9 +978,10 @@ static void spanprof_i_cuda_free_pairs(spanprof_i_cuda_pair *pair) {
         pair = next;
     }
 }
-static void spanprof_i_cuda_drop_hold(spanprof_i_cuda_context *c) { /* locked */
+static void spanprof_i_cuda_free_context(spanprof_i_cuda_context *c) {
     size_t i;
-    if (--c->holds || !c->dead) return;
+    spanprof_i_cuda_free_pairs(c->free_pairs);
+    spanprof_i_cuda_free_pairs(c->first);
     while (c->bases) {
         spanprof_i_cuda_base *const next = c->bases->next;
         free(c->bases);
@@ -999,6 +994,18 @@ static void spanprof_i_cuda_drop_hold(spanprof_i_cuda_context *c) { /* locked */
             c->tracks[i] = next;
         }
     free(c);
+}
+static void spanprof_i_cuda_drop_hold(spanprof_i_cuda_context *c) { /* locked */
+    if (!--c->holds && c->dead) spanprof_i_cuda_free_context(c);
+}
+/* In a forked child: the records go, the parent's events are left alone. Open scopes hold pairs and look no further. */
+static void spanprof_i_cuda_forget(void) {
+    while (spanprof_i_cuda_contexts) {
+        spanprof_i_cuda_context *const next = spanprof_i_cuda_contexts->next;
+        spanprof_i_cuda_free_context(spanprof_i_cuda_contexts);
+        spanprof_i_cuda_contexts = next;
+    }
+    SPANPROF_I_STORE(&spanprof_i_cuda_waiting, SPANPROF_I_CAST(uint64_t, 0));
 }
 /* The context was destroyed, and its events with it. Locked. Returns the pairs that are lost. */
 static uint32_t spanprof_i_cuda_bury(spanprof_i_cuda_context *c) {
@@ -1437,8 +1444,9 @@ void spanprof_cuda_device_end(spanprof_cuda_device_span *d) {
     int due = 0;
     if (!d->begun) return;
     d->begun = 0;
-    /* In a forked child the pair is the parent's. */
-    if (d->pair && SPANPROF_I_LOAD(&spanprof_i_cuda_state) == SPANPROF_I_CUDA_READY) {
+    if (d->pair && SPANPROF_I_LOAD(&spanprof_i_cuda_state) != SPANPROF_I_CUDA_READY) {
+        free(d->pair); /* in a forked child: the events are the parent's */
+    } else if (d->pair) {
         const int result = spanprof_i_cuda_record_end(d->pair, d->stream);
         if (result) {
             char text[128];

@@ -364,11 +364,14 @@ static void *launches(void *stream) {
     return NULL;
 }
 static void test_threads(void) {
+    struct CUstream_st *streams[4];
     pthread_t threads[4];
     dr_dump *d;
     int i;
+    for (i = 0; i < 4; i++) streams[i] = fake_stream(i & 1, 1);
     session_open("threads.dump");
-    for (i = 0; i < 4; i++) pthread_create(&threads[i], NULL, launches, fake_stream(i & 1, 1));
+    for (i = 0; i < 4; i++) { SPANPROF_CUDA_DEVICE_SPAN("warm", streams[i]); } /* the fake's tables don't change under the threads */
+    for (i = 0; i < 4; i++) pthread_create(&threads[i], NULL, launches, streams[i]);
     for (i = 0; i < 50; i++) spanprof_flush();
     for (i = 0; i < 4; i++) pthread_join(threads[i], NULL);
     d = session_close();
