@@ -13,8 +13,12 @@
  * with names, threads, depth and spans that cross a block's end, never with the number of events. (Two exceptions keep
  * some 40 bytes each: asynchronous operations and spans on tracks of their own, whose parts may lie in any lane.)
  *
- * Contents: includes and limits; types; memory, text and diagnostics; inputs; dump reader; clock; names and threads; rows
- * and statistics; span matching; passes; sorting and the table; writers; compare; run; usage and options; main.
+ * Foreign JSON promises no order, so its spans are kept (24 bytes each) and become a dump in memory, after which both
+ * kinds of input go the same way.
+ *
+ * Contents: limits; types; memory, text and diagnostics; names; inputs; dump reader; clock; inflate; Trace Event JSON;
+ * spans of foreign JSON; rows and statistics; span matching; passes; ids; outputs; trace; table; summary; CSV; call tree;
+ * compare; run; reading all inputs; usage and options; main.
  */
 #define _DEFAULT_SOURCE 1
 #define _DARWIN_C_SOURCE 1
@@ -81,6 +85,9 @@ __declspec(dllimport) int __stdcall MoveFileExA(const char *from, const char *to
 #define ANCHORS_MAX 4096u
 /* First pid of the tracks that are no threads; Linux has no higher thread id than OS_TID_MAX. */
 #define TRACK_PID 1000000u
+/* Tracks and groups of tracks that a process has at most. */
+#define TRACKS_MAX 65536u
+#define GROUPS_MAX 1024u
 #define OS_TID_MAX 4194304u
 /* Threads of a dump up to which they are looked for in other dumps of the process. */
 #define THREADS_COMPARED 4096u
@@ -339,6 +346,8 @@ typedef struct process_entry {
     int32_t rank;
     track_entry *tracks;
     size_t track_count, track_room;
+    uint32_t *track_slots; /* 1 + index */
+    size_t track_slot_count;
     uint32_t *groups; /* pairs of group and its pid */
     size_t group_count, group_room;
 } process_entry;
@@ -1279,15 +1288,29 @@ static void thread_define(session *s, dump_input *d, const uint64_t *r, size_t w
     if (record_text(r, words, &at, &name) && name.n) t->name = name_number(&s->names, name);
 }
 
-/* The track of that number in a process, made when it is new. */
+static size_t track_slot(const process_entry *p, uint64_t number) {
+    size_t at = (size_t)hash_bytes(&number, sizeof number) & (p->track_slot_count - 1);
+    while (p->track_slots[at] && p->tracks[p->track_slots[at] - 1].number != number) at = (at + 1) & (p->track_slot_count - 1);
+    return at;
+}
+
+/* The track of that number in a process, made when it is new. Beyond TRACKS_MAX the rest share the last one. */
 static size_t track_get(process_entry *p, uint64_t number) {
-    size_t i;
-    for (i = p->track_count; i > 0; i--)
-        if (p->tracks[i - 1].number == number) return i - 1;
+    size_t at, i;
+    if (p->track_count * 2 >= p->track_slot_count) {
+        free(p->track_slots);
+        p->track_slot_count = p->track_slot_count ? p->track_slot_count * 2 : 64;
+        p->track_slots = must_alloc(p->track_slot_count, sizeof *p->track_slots);
+        for (i = 0; i < p->track_count; i++) p->track_slots[track_slot(p, p->tracks[i].number)] = (uint32_t)i + 1;
+    }
+    at = track_slot(p, number);
+    if (p->track_slots[at]) return p->track_slots[at] - 1;
+    if (p->track_count == TRACKS_MAX) return TRACKS_MAX - 1;
     must_grow(&p->tracks, &p->track_room, p->track_count + 1, sizeof *p->tracks);
     memset(&p->tracks[p->track_count], 0, sizeof *p->tracks);
     p->tracks[p->track_count].number = number;
-    return p->track_count++;
+    p->track_slots[at] = (uint32_t)++p->track_count;
+    return p->track_count - 1;
 }
 
 static void track_define(session *s, dump_input *d, const uint64_t *r, size_t words) {
@@ -3684,6 +3707,7 @@ struct foreign_load {
     foreign_event *events;
     foreign_names *names;
     size_t event_count, event_room, name_count, name_room;
+    foreign_index name_index, process_index; /* of names; of the newest dump of a process */
     int64_t first, last;
     uint32_t *dumps; /* by track: index of its dump */
     uint32_t *lanes;
@@ -4870,7 +4894,7 @@ static uint32_t group_pid(process_entry *p, uint32_t group, id_set *set) {
     size_t i;
     uint32_t pid = TRACK_PID + group;
     for (i = 0; i < p->group_count; i++)
-        if (p->groups[i * 2] == group) return p->groups[i * 2 + 1];
+        if (p->groups[i * 2] == group || i + 1 == GROUPS_MAX) return p->groups[i * 2 + 1];
     while (pid < INT32_MAX - 1000 && !id_add(set, pid)) pid += 1000;
     must_grow(&p->groups, &p->group_room, p->group_count * 2 + 2, sizeof *p->groups);
     p->groups[p->group_count * 2] = group;
@@ -7425,6 +7449,17 @@ static void foreign_time(foreign_load *l, int64_t from, int64_t to) {
     if (to > l->last) l->last = to;
 }
 
+/* The slot of the name of a process (tid NULL) or thread. */
+static size_t foreign_name_slot(foreign_load *l, const json_id *pid, const json_id *tid, uint64_t *hash) {
+    size_t at;
+    *hash = foreign_hash_id(pid) * 31 + (tid ? foreign_hash_id(tid) + 1 : 0);
+    for (at = foreign_first_slot(&l->name_index, *hash); l->name_index.number[at]; at = foreign_next_slot(&l->name_index, at)) {
+        const foreign_names *n = &l->names[l->name_index.number[at] - 1];
+        if (foreign_same_id(&n->pid, pid) && n->of_process == (tid == NULL) && (!tid || foreign_same_id(&n->tid, tid))) break;
+    }
+    return at;
+}
+
 static void foreign_name_event(foreign_load *l, const json_event *e) {
     const bool of_process = slice_is(e->name, SLICE("process_name"));
     textbuf text = { NULL, 0, 0, false };
@@ -7432,12 +7467,18 @@ static void foreign_name_event(foreign_load *l, const json_event *e) {
     slice value;
     if (!of_process && !slice_is(e->name, SLICE("thread_name"))) return;
     if (json_find(e->args, "name", &value) && json_string(value, &text)) {
-        must_grow(&l->names, &l->name_room, l->name_count + 1, sizeof *l->names);
-        n = &l->names[l->name_count++];
-        n->pid = foreign_copy_id(e->pid);
-        n->tid = foreign_copy_id(e->tid);
-        n->of_process = of_process;
-        n->name = name_number(&l->s->names, (slice){ text.p ? text.p : "", text.n });
+        uint64_t hash;
+        const size_t at = foreign_name_slot(l, &e->pid, of_process ? NULL : &e->tid, &hash);
+        if (!l->name_index.number[at]) {
+            must_grow(&l->names, &l->name_room, l->name_count + 1, sizeof *l->names);
+            n = &l->names[l->name_count++];
+            n->pid = foreign_copy_id(e->pid);
+            n->tid = foreign_copy_id(e->tid);
+            n->of_process = of_process;
+            foreign_fill_slot(&l->name_index, at, hash, l->name_count);
+        }
+        /* The last name given counts. */
+        l->names[l->name_index.number[at] - 1].name = name_number(&l->s->names, (slice){ text.p ? text.p : "", text.n });
     }
     text_free(&text);
 }
@@ -7563,13 +7604,10 @@ static void foreign_sums(foreign_load *l, const dump_input *d) {
     }
 }
 
-static uint32_t foreign_name_of(const foreign_load *l, const json_id *pid, const json_id *tid) {
-    size_t i;
-    for (i = l->name_count; i > 0; i--) { /* the last name given counts */
-        const foreign_names *n = &l->names[i - 1];
-        if (foreign_same_id(&n->pid, pid) && n->of_process == (tid == NULL) && (!tid || foreign_same_id(&n->tid, tid))) return n->name;
-    }
-    return 0;
+static uint32_t foreign_name_of(foreign_load *l, const json_id *pid, const json_id *tid) {
+    uint64_t hash;
+    const size_t at = foreign_name_slot(l, pid, tid, &hash);
+    return l->name_index.number[at] ? l->names[l->name_index.number[at] - 1].name : 0;
 }
 
 /* A new dump in memory for the process of a track. */
@@ -7614,17 +7652,21 @@ static void foreign_place(foreign_load *l) {
     l->lanes = must_alloc(l->f.track_count, sizeof *l->lanes);
     for (i = 0; i < l->f.track_count; i++) {
         const foreign_track *t = &l->f.tracks[i];
+        const uint64_t hash = foreign_hash_id(&t->pid) * UINT64_C(0x9e3779b97f4a7c15) >> 16;
         size_t process = SIZE_MAX, at = SIZE_MAX;
         thread_entry *thread;
         uint32_t lane;
-        for (j = s->dump_count; j > first_dump && at == SIZE_MAX; j--) {
-            if (!foreign_same_id((const json_id *)s->dumps[j - 1].foreign_pid, &t->pid)) continue;
-            process = s->dumps[j - 1].process;
-            at = j - 1;
+        for (j = foreign_first_slot(&l->process_index, hash); l->process_index.number[j]; j = foreign_next_slot(&l->process_index, j)) {
+            at = l->process_index.number[j] - 1;
+            process = s->dumps[at].process;
+            if (foreign_same_id((const json_id *)s->dumps[at].foreign_pid, &t->pid)) break;
+            at = process = SIZE_MAX;
         }
         if (at == SIZE_MAX || s->dumps[at].lane_count == FOREIGN_LANES) {
             at = foreign_dump(l, t, process);
             s->dumps[at].foreign_pid = &l->f.tracks[i].pid;
+            if (process == SIZE_MAX) foreign_fill_slot(&l->process_index, j, hash, at + 1);
+            else l->process_index.number[j] = (uint32_t)at + 1;
         }
         lane = (uint32_t)s->dumps[at].lane_count++;
         l->dumps[i] = (uint32_t)at;
@@ -7684,6 +7726,10 @@ static void foreign_free(foreign_load *l) {
     free(f->key_index.number);
     free(f->args_index.hash);
     free(f->args_index.number);
+    free(l->name_index.hash);
+    free(l->name_index.number);
+    free(l->process_index.hash);
+    free(l->process_index.number);
     free(l->events);
     free(l->names);
     free(l->dumps);
@@ -7843,6 +7889,7 @@ static void session_end(session *s) {
     for (i = 0; i < s->dump_count; i++) dump_free(&s->dumps[i]);
     for (i = 0; i < s->process_count; i++) {
         free(s->processes[i].tracks);
+        free(s->processes[i].track_slots);
         free(s->processes[i].groups);
     }
     for (i = 1; i < s->names.count; i++) {
