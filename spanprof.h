@@ -1091,6 +1091,7 @@ typedef struct spanprof_i_session {
     size_t header_bytes;
     spanprof_i_lane *lanes, *free;
     spanprof_i_thread text; /* writes lane 0, under the lock */
+    spanprof_i_lane none;   /* for threads that found no room for a lane: always full, without a window or a stack */
     uint64_t refs;          /* lanes that a thread owns, plus 1 while the session is open; under the lock */
     uint64_t threads;       /* thread numbers given out */
     uint64_t events_left;   /* of max_events */
@@ -1099,7 +1100,7 @@ typedef struct spanprof_i_session {
     uint64_t anchor_gap;    /* ticks between anchors */
     uint64_t foreign_ends;  /* spans that another thread ended */
     uint64_t snapshots;
-    uint32_t number, cycle, anchoring, is_private, ring_blocks, limited, told, open;
+    uint32_t number, cycle, anchoring, is_private, ring_blocks, limited, told, open, no_room;
     uint64_t device, inode;
 #if SPANPROF_I_WINDOWS
     HANDLE file;
@@ -1423,9 +1424,26 @@ static void spanprof_i_thread_stack(uintptr_t *low, uintptr_t *high) {
 #endif
 }
 
+/* One line on stderr. A pipe that nobody reads, or a file at its limit, must not end the program: the signal that the
+ * write causes is taken away again. */
 static void spanprof_i_say(const char *text) {
-    const ssize_t n = write(2, text, strlen(text));
-    (void)n; /* stderr is closed: nobody to tell */
+    sigset_t set, before, pending;
+    int had_pipe, had_size, number;
+    sigemptyset(&set);
+    sigaddset(&set, SIGPIPE);
+    sigaddset(&set, SIGXFSZ);
+    pthread_sigmask(SIG_BLOCK, &set, &before);
+    sigpending(&pending);
+    had_pipe = sigismember(&pending, SIGPIPE);
+    had_size = sigismember(&pending, SIGXFSZ);
+    if (write(2, text, strlen(text)) < 0) {
+        sigpending(&pending);
+        sigemptyset(&set);
+        if (!had_pipe && sigismember(&pending, SIGPIPE)) sigaddset(&set, SIGPIPE);
+        if (!had_size && sigismember(&pending, SIGXFSZ)) sigaddset(&set, SIGXFSZ);
+        if (sigismember(&set, SIGPIPE) || sigismember(&set, SIGXFSZ)) sigwait(&set, &number);
+    }
+    pthread_sigmask(SIG_SETMASK, &before, SPANPROF_I_NULL);
 }
 
 /* 1 if the descriptor still is the dump: a program that closed all its descriptors may have opened another file on it. */
@@ -1514,7 +1532,8 @@ static void *spanprof_i_map_file(spanprof_i_session *session, uint64_t offset, s
 #endif
     p = mmap(SPANPROF_I_NULL, bytes, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_POPULATE, file, SPANPROF_I_CAST(off_t, offset));
     if (p != MAP_FAILED) return p;
-    if (errno == ENOMEM || errno == EAGAIN) *error = errno;
+    /* The header comes first, and decides for the session whether the file system can map. */
+    if (errno == ENOMEM || errno == EAGAIN || session->header) *error = errno;
     return SPANPROF_I_NULL;
 }
 
@@ -1538,6 +1557,12 @@ static int spanprof_i_sync(spanprof_i_session *session) {
 static void spanprof_i_close_file(spanprof_i_session *session) {
     if (spanprof_i_same_file(session, session->file)) close(session->file);
     session->file = -1;
+}
+
+/* Takes back a dump that nothing could be put into. */
+static void spanprof_i_remove_file(spanprof_i_session *session) {
+    if (spanprof_i_same_file(session, session->file)) unlink(session->path);
+    spanprof_i_close_file(session);
 }
 
 /* Decides about a file that stands where the dump should be. 1: it was an old dump and is gone; 0: leave it alone, *why
@@ -1807,6 +1832,11 @@ static uint64_t spanprof_i_file_size(spanprof_i_session *session) {
 static int spanprof_i_sync(spanprof_i_session *session) { return !FlushFileBuffers(session->file); }
 static void spanprof_i_close_file(spanprof_i_session *session) { CloseHandle(session->file); }
 
+static void spanprof_i_remove_file(spanprof_i_session *session) {
+    spanprof_i_close_file(session);
+    DeleteFileA(session->path);
+}
+
 /* The dump is opened so that others may read it, not write it: that tells a second process. */
 static int spanprof_i_create_file(spanprof_i_session *session) {
     char base[SPANPROF_I_PATH_MAX], suffix[48], magic[8], line[SPANPROF_I_PATH_MAX * 2 + 64];
@@ -1824,6 +1854,7 @@ static int spanprof_i_create_file(spanprof_i_session *session) {
         }
         session->file = CreateFileA(session->path, GENERIC_READ | GENERIC_WRITE, FILE_SHARE_READ, SPANPROF_I_NULL, CREATE_NEW, FILE_ATTRIBUTE_NORMAL, SPANPROF_I_NULL);
         if (session->file != INVALID_HANDLE_VALUE) {
+            session->inode = 1;
             if (attempt > 0) {
                 snprintf(line, sizeof line, "spanprof: %.1000s is taken; writing %.1000s\n", base, session->path);
                 spanprof_i_say(line);
@@ -2077,7 +2108,7 @@ static SPANPROF_I_COLD int spanprof_i_write_out(spanprof_i_thread *self) {
 
 /* Room for a record of count words, and for the zero that ends the window; NULL if there is none. */
 static uint64_t *spanprof_i_room(spanprof_i_thread *self, size_t count) {
-    const size_t used = SPANPROF_I_CAST(size_t, self->next - self->lane->words);
+    const size_t used = self->lane->full ? 0 : SPANPROF_I_CAST(size_t, self->next - self->lane->words);
     if (SPANPROF_I_LIKELY(!self->lane->full && used + count <= SPANPROF_I_ROOM)) return self->next;
     if (!self->lane->full && count <= SPANPROF_I_ROOM && spanprof_i_write_out(self)) return self->next;
     return SPANPROF_I_NULL;
@@ -2109,7 +2140,7 @@ static void spanprof_i_record_end(spanprof_i_thread *self, uint32_t flags, uint6
     words[0] = pos;
     words[1] = ticks;
     if (spanprof_i_record(self, SPANPROF_RECORD_END, flags, 0, words, 2, 0)) return;
-    if (SPANPROF_I_CAST(size_t, self->next - self->lane->words) + 3 >= SPANPROF_I_WORDS) return;
+    if (!self->lane->window || SPANPROF_I_CAST(size_t, self->next - self->lane->words) + 3 >= SPANPROF_I_WORDS) return;
     SPANPROF_I_STORE(self->next + 1, pos);
     SPANPROF_I_STORE(self->next + 2, ticks);
     spanprof_i_publish(self, SPANPROF_RECORD(SPANPROF_RECORD_END, flags, 3, 0), 3, 0);
@@ -2174,34 +2205,47 @@ static size_t spanprof_i_round(size_t bytes) {
     return (bytes + page - 1) / page * page;
 }
 
+/* The window of a new lane: mapped from the file, or private. NULL, and why. */
+static spanprof_dump_block *spanprof_i_lane_window(spanprof_i_lane *lane, const char **what, int *error) {
+    spanprof_i_session *session = lane->session;
+    void *window;
+    uint64_t end;
+    *what = "SPANPROF_MAX_MB is reached";
+    *error = 0;
+    lane->offset = spanprof_i_new_block(session);
+    if (!lane->offset) return SPANPROF_I_NULL;
+    *what = "no room for a thread's window";
+    window = spanprof_i_map_file(session, lane->offset, SPANPROF_WINDOW_BYTES, error);
+    if (!window && session->is_private && !*error) window = spanprof_i_pages(SPANPROF_WINDOW_BYTES);
+    if (window) return SPANPROF_I_CAST(spanprof_dump_block *, window);
+    if (*error) SPANPROF_I_STORE(&session->header->write_error, SPANPROF_I_CAST(uint64_t, *error));
+    end = (lane->offset - session->header_bytes) / SPANPROF_WINDOW_BYTES + 1;
+    (void)spanprof_i_swap(&session->header->blocks, &end, end - 1); /* unless another block was given out since */
+    return SPANPROF_I_NULL;
+}
+
 /* A lane with its window in the file; NULL if there is no room. Under the lock. */
 static spanprof_i_lane *spanprof_i_lane_create(spanprof_i_session *session, spanprof_i_thread *self, uint32_t thread) {
     const size_t slots = session->header->lanes ? session->ring_blocks : 0; /* the text lane is never a ring */
     const size_t bytes = spanprof_i_round(sizeof(spanprof_i_lane) + slots * sizeof(spanprof_i_slot));
-    spanprof_i_lane *lane;
+    const int too_many = session->header->lanes >= SPANPROF_I_LANES_MAX;
+    spanprof_i_lane *lane = too_many ? SPANPROF_I_NULL : SPANPROF_I_CAST(spanprof_i_lane *, spanprof_i_pages(bytes));
+    const char *what = too_many ? "too many threads at once" : "out of memory";
     int error = 0;
-    if (session->header->lanes >= SPANPROF_I_LANES_MAX) return SPANPROF_I_NULL;
-    lane = SPANPROF_I_CAST(spanprof_i_lane *, spanprof_i_pages(bytes));
-    if (!lane) return SPANPROF_I_NULL;
-    lane->session = session;
-    lane->thread = thread;
-    lane->lane_bytes = bytes;
-    lane->ring_blocks = SPANPROF_I_CAST(uint32_t, slots);
-    lane->slots = SPANPROF_I_PTR(spanprof_i_slot *, lane + 1);
-    lane->id = SPANPROF_I_CAST(uint32_t, session->header->lanes);
-    lane->stack_bytes = spanprof_i_page();
-    lane->stack = SPANPROF_I_CAST(spanprof_i_open *, spanprof_i_pages(lane->stack_bytes));
-    lane->offset = lane->stack ? spanprof_i_new_block(session) : 0;
-    if (lane->offset) {
-        lane->window = SPANPROF_I_CAST(spanprof_dump_block *, spanprof_i_map_file(session, lane->offset, SPANPROF_WINDOW_BYTES, &error));
-        if (!lane->window && session->is_private && !error) lane->window = SPANPROF_I_CAST(spanprof_dump_block *, spanprof_i_pages(SPANPROF_WINDOW_BYTES));
+    if (lane) {
+        lane->session = session;
+        lane->thread = thread;
+        lane->lane_bytes = bytes;
+        lane->ring_blocks = SPANPROF_I_CAST(uint32_t, slots);
+        lane->slots = SPANPROF_I_PTR(spanprof_i_slot *, lane + 1);
+        lane->id = SPANPROF_I_CAST(uint32_t, session->header->lanes);
+        lane->stack_bytes = spanprof_i_page();
+        lane->stack = SPANPROF_I_CAST(spanprof_i_open *, spanprof_i_pages(lane->stack_bytes));
+        if (lane->stack) lane->window = spanprof_i_lane_window(lane, &what, &error);
     }
-    if (!lane->window) {
-        if (lane->stack) {
-            if (error) SPANPROF_I_STORE(&session->header->write_error, SPANPROF_I_CAST(uint64_t, error));
-            spanprof_i_tell(session, lane->offset ? "no room for a thread's window" : "SPANPROF_MAX_MB is reached", error);
-        }
-        spanprof_i_unmap(lane->stack, lane->stack_bytes);
+    if (!lane || !lane->window) {
+        spanprof_i_tell(session, what, error);
+        if (lane) spanprof_i_unmap(lane->stack, lane->stack_bytes);
         spanprof_i_unmap(lane, bytes);
         return SPANPROF_I_NULL;
     }
@@ -2261,10 +2305,12 @@ static void spanprof_i_detach(spanprof_i_thread *self) {
     for (open = self->bottom; open < self->top; open++)
         if (open->word) lane->left_open++;
     spanprof_i_reset_thread(self);
-    lane->ended_count = 0;
-    lane->too_deep = 0;
-    lane->next_free = session->free;
-    session->free = lane;
+    if (lane != &session->none) {
+        lane->ended_count = 0;
+        lane->too_deep = 0;
+        lane->next_free = session->free;
+        session->free = lane;
+    }
     if (--session->refs == 0) {
         spanprof_i_store_private(session);
         spanprof_i_session_destroy(session);
@@ -2307,7 +2353,10 @@ static int spanprof_i_define(uint32_t type, uint64_t argument, const uint64_t *w
     length = spanprof_i_length(*record);
     if (!spanprof_i_book_last || spanprof_i_book_last->used + length > sizeof spanprof_i_book_last->words / 8) {
         spanprof_i_book *book = SPANPROF_I_CAST(spanprof_i_book *, spanprof_i_pages(sizeof *book));
-        if (!book) return 0;
+        if (!book) {
+            spanprof_i_tell(session, "out of memory", ENOMEM);
+            return 0;
+        }
         if (spanprof_i_book_last) spanprof_i_book_last->next = book;
         else spanprof_i_books = book;
         spanprof_i_book_last = book;
@@ -2612,8 +2661,11 @@ static spanprof_status spanprof_i_create(spanprof_i_session *session, const span
     }
     if (error) {
         spanprof_i_tell(session, "the dump could not be created", error);
+        if (session->inode) spanprof_i_remove_file(session);
         return SPANPROF_ERR_OPEN;
     }
+    session->none.session = session;
+    session->none.full = 1;
     session->ring_blocks = config->mode == SPANPROF_MODE_RING ? SPANPROF_I_CAST(uint32_t, (SPANPROF_I_CAST(uint64_t, config->ring_mb) << 20) / SPANPROF_WINDOW_BYTES) : 0;
     session->blocks_max = config->max_mb ? ((config->max_mb << 20) - session->header_bytes) / SPANPROF_WINDOW_BYTES : UINT64_MAX / 2 / SPANPROF_WINDOW_BYTES;
     session->limited = config->max_events != 0;
@@ -2709,8 +2761,9 @@ static void spanprof_i_use_stack(const spanprof_i_lane *lane, spanprof_i_thread 
     self->limit = self->bottom + (room < SPANPROF_MAX_DEPTH ? room : SPANPROF_MAX_DEPTH);
 }
 
-/* Gives the thread a lane of the current session. Under the lock; 0 if there is none. */
-static int spanprof_i_attach(spanprof_i_thread *self) {
+/* Gives the thread a lane of the current session: one that another thread has left, a new one, or the one that records
+ * nothing. Once there was no room there will be none: nobody tries again. Under the lock. */
+static void spanprof_i_attach(spanprof_i_thread *self) {
     spanprof_i_session *session = spanprof_i_current;
     spanprof_i_lane *lane = session->free;
     char name[48];
@@ -2722,20 +2775,20 @@ static int spanprof_i_attach(spanprof_i_thread *self) {
         spanprof_i_use_stack(lane, self, 0);
         spanprof_i_lane_resume(lane, self);
     } else {
-        lane = spanprof_i_lane_create(session, self, thread);
-        if (!lane) return 0;
+        if (!session->no_room) lane = spanprof_i_lane_create(session, self, thread);
+        if (!lane) session->no_room = 1;
     }
-    session->threads++;
     session->refs++;
+    self->lane = lane ? lane : &session->none;
+    spanprof_i_watch_thread(self);
+    if (!lane) return;
+    session->threads++;
     lane->rounds = 0;
-    self->lane = lane;
     spanprof_i_use_stack(lane, self, 0);
     spanprof_i_thread_stack(&lane->stack_low, &lane->stack_high);
-    spanprof_i_watch_thread(self);
     memcpy(name, SPANPROF_I_NAME(), sizeof name);
     if (!name[0]) spanprof_i_system_thread_name(name, sizeof name);
     spanprof_i_define_thread(thread, name);
-    return 1;
 }
 
 /* Runs when a thread ends. Destructors of other keys may still record, so the lane is kept until the last round but one
@@ -2757,7 +2810,7 @@ static void spanprof_i_thread_exit(void *value) {
         return;
     }
 #if !SPANPROF_I_WINDOWS
-    if (++self->lane->rounds < PTHREAD_DESTRUCTOR_ITERATIONS - 1) {
+    if (self->lane->window && ++self->lane->rounds < PTHREAD_DESTRUCTOR_ITERATIONS - 1) {
 #if !SPANPROF_NO_TLS
         spanprof_i_watch_thread(self);
 #endif
@@ -2804,8 +2857,8 @@ static SPANPROF_I_COLD void spanprof_i_count_elsewhere(int orphan) {
     spanprof_i_unlock(&cold);
 }
 static void spanprof_i_drop(spanprof_i_thread *self) {
-    if (self->lane) SPANPROF_I_ADD(&self->lane->window->dropped, 1);
-    else spanprof_i_count_elsewhere(0);
+    if (!self->lane) spanprof_i_count_elsewhere(0);
+    else SPANPROF_I_ADD(self->lane->window ? &self->lane->window->dropped : &self->lane->session->header->dropped, 1);
 }
 static void spanprof_i_orphan(const spanprof_i_thread *self) {
     if (self->lane) SPANPROF_I_ADD(&self->lane->session->header->orphan_ends, 1);
@@ -2832,38 +2885,37 @@ static void spanprof_i_repair(spanprof_i_thread *self) {
 }
 
 /* Opens the session if this is the first event, and gives the thread a lane of it. Even while paused: pairs need a stack.
- * The flag as it is then. */
+ * The flag as it is then, or 1 if this thread is in the cold code already. */
 static uint32_t spanprof_i_join(spanprof_i_thread *self) {
     spanprof_i_cold cold;
     uint32_t on;
-    int attached = 1;
-    if (!spanprof_i_lock(&cold)) { spanprof_i_drop(self); return 0; }
+    if (!spanprof_i_lock(&cold)) return 1;
     spanprof_i_decide();
     on = SPANPROF_I_LOAD(&spanprof_i_on);
     if (self->lane && self->lane->session != spanprof_i_current) spanprof_i_detach(self);
-    if (on && spanprof_i_current && !self->lane) attached = spanprof_i_attach(self);
-    if (attached && self->lane) self->generation = on & ~1u;
+    if (on && spanprof_i_current && !self->lane) spanprof_i_attach(self);
+    if (self->lane) self->generation = on & ~1u;
     spanprof_i_unlock(&cold);
-    if (!attached && !(on & 1u)) spanprof_i_drop(self);
-    return attached ? on : 0;
+    return on;
 }
 
 /* The rest of spanprof_i_claim: everything but the common case. */
 static SPANPROF_I_COLD uint32_t spanprof_i_claim_slow(spanprof_i_thread *self, uint32_t on, uintptr_t frame) {
     if (on == 0 || (on != 1 && (on & 1u))) return 0; /* off; paused */
-    if (self->ended) { spanprof_i_drop(self); return 0; }
+    if (self->ended) return 1;
     if (self->lane && self->generation == 0) {
-        if (!spanprof_i_jumped_out(self, frame)) { spanprof_i_drop(self); return 0; }
+        if (!spanprof_i_jumped_out(self, frame)) return 1;
         spanprof_i_repair(self);
         self->generation = on;
     }
     if (!self->lane || on == 1 || self->lane->session != SPANPROF_I_LOAD(&spanprof_i_current)) {
         on = spanprof_i_join(self);
-        if (on == 0 || (on & 1u)) return 0;
+        if (on < 2) return on;
+        if (on & 1u) return 0;
     }
     self->generation = 0;
     SPANPROF_I_SIGNAL_FENCE();
-    if (self->lane->cycle != SPANPROF_I_LOAD(&self->lane->session->cycle)) {
+    if (self->lane->window && self->lane->cycle != SPANPROF_I_LOAD(&self->lane->session->cycle)) {
         const uint64_t now = spanprof_i_now();
         self->lane->cycle = SPANPROF_I_LOAD(&self->lane->session->cycle);
         spanprof_i_record(self, SPANPROF_RECORD_CYCLE, 0, self->lane->cycle, &now, 1, 0);
@@ -2871,13 +2923,26 @@ static SPANPROF_I_COLD uint32_t spanprof_i_claim_slow(spanprof_i_thread *self, u
     return on;
 }
 
-/* Takes the thread's state for writing: 0, or the generation to give back to spanprof_i_release. */
-static uint32_t spanprof_i_claim(spanprof_i_thread *self, uintptr_t frame) {
+/* Takes the thread's state for writing: the generation to give back to spanprof_i_release; 0 when nothing is recorded now;
+ * 1 when something would be, but can't: in a handler in the middle of a record, or after the thread's end. */
+static uint32_t spanprof_i_try_claim(spanprof_i_thread *self, uintptr_t frame) {
     const uint32_t on = SPANPROF_I_LOAD(&spanprof_i_on);
     if (!SPANPROF_I_LIKELY(on == self->generation && on != 0)) return spanprof_i_claim_slow(self, on, frame);
     self->generation = 0;
     SPANPROF_I_SIGNAL_FENCE();
     return on;
+}
+/* For what is no event: not counted. */
+static uint32_t spanprof_i_claim(spanprof_i_thread *self, uintptr_t frame) {
+    const uint32_t generation = spanprof_i_try_claim(self, frame);
+    return generation == 1 ? 0 : generation;
+}
+/* For an event: counted when it can't be recorded. */
+static uint32_t spanprof_i_claim_event(spanprof_i_thread *self, uintptr_t frame) {
+    const uint32_t generation = spanprof_i_try_claim(self, frame);
+    if (generation != 1) return generation;
+    spanprof_i_drop(self);
+    return 0;
 }
 /* The same for the ends, which count while recording is paused or over, too: 0 when the thread has no lane, or in a
  * handler that came in the middle of a record. */
@@ -2954,6 +3019,8 @@ static int spanprof_i_deepen(spanprof_i_thread *self) {
             lane->stack = bigger;
             lane->stack_bytes = bytes;
             spanprof_i_use_stack(lane, self, depth);
+        } else {
+            spanprof_i_tell(lane->session, "out of memory", ENOMEM);
         }
     }
     spanprof_i_unlock(&cold);
@@ -3031,11 +3098,11 @@ static SPANPROF_I_NOINLINE spanprof_span spanprof_i_open_span(spanprof_site *sit
     spanprof_i_thread *self = SPANPROF_I_SELF();
     spanprof_span span = { 0u };
     const int error = errno;
-    const uint32_t generation = spanprof_i_claim(self, frame);
+    const uint32_t generation = spanprof_i_claim_event(self, frame);
     const spanprof_i_open *open = SPANPROF_I_NULL;
     if (generation) {
         spanprof_i_sweep(self, address, frame);
-        if (name || spanprof_i_known(site)) open = spanprof_i_start_span(self, site, name, address);
+        if (!self->lane->full && (name || spanprof_i_known(site))) open = spanprof_i_start_span(self, site, name, address);
         else spanprof_i_drop(self);
         if (open) span.pos = open->pos;
         if (open && scope) {
@@ -3211,13 +3278,13 @@ void spanprof_i_event(spanprof_site *site, spanprof_event_kind kind, uint64_t id
     static const uint32_t types[] = { SPANPROF_RECORD_INSTANT, SPANPROF_RECORD_COUNTER, SPANPROF_RECORD_ASYNC_BEGIN, SPANPROF_RECORD_ASYNC_END, SPANPROF_RECORD_FLOW_OUT, SPANPROF_RECORD_FLOW_IN };
     spanprof_i_thread *self = SPANPROF_I_SELF();
     const int error = errno;
-    const uint32_t generation = spanprof_i_claim(self, spanprof_i_frame());
+    const uint32_t generation = spanprof_i_claim_event(self, spanprof_i_frame());
     uint64_t words[3];
     uint32_t count = kind == SPANPROF_EVENT_INSTANT ? 1 : kind >= SPANPROF_EVENT_FLOW_OUT ? 3 : 2;
     if (!generation) return;
     words[1] = kind == SPANPROF_EVENT_COUNTER ? spanprof_i_bits(value) : id;
     words[2] = spanprof_i_current_pos(self);
-    if (spanprof_i_known(site) && spanprof_i_room(self, 4) && spanprof_i_allowed(self)) {
+    if (spanprof_i_room(self, 4) && spanprof_i_known(site) && spanprof_i_allowed(self)) {
         words[0] = spanprof_i_now();
         spanprof_i_record(self, types[kind], 0, site->id, words, count, 1);
     } else {
@@ -3231,7 +3298,7 @@ void spanprof_i_event(spanprof_site *site, spanprof_event_kind kind, uint64_t id
 static void spanprof_i_push_at(spanprof_site *site, const char *name, const spanprof_meta *meta, uintptr_t frame) {
     spanprof_i_thread *self = SPANPROF_I_SELF();
     const int error = errno;
-    const uint32_t recording = spanprof_i_claim(self, frame);
+    const uint32_t recording = spanprof_i_claim_event(self, frame);
     uint32_t generation = recording;
     spanprof_i_open *open = SPANPROF_I_NULL;
     spanprof_span span = { 0u };
@@ -3241,12 +3308,13 @@ static void spanprof_i_push_at(spanprof_site *site, const char *name, const span
         generation = on > 1 ? spanprof_i_claim_end(self) : 0;
     } else {
         spanprof_i_sweep(self, 0, frame);
-        if (name || spanprof_i_known(site)) open = spanprof_i_start_span(self, site, name, 0);
+        if (!self->lane->full && (name || spanprof_i_known(site))) open = spanprof_i_start_span(self, site, name, 0);
         else spanprof_i_drop(self);
     }
     if (generation) {
         if (open) {
             span.pos = open->pos;
+        } else if (!self->lane->window) { /* such a thread's pairs are nowhere counted */
         } else if (spanprof_i_deepen(self)) {
             open = self->top++;
             memset(open, 0, sizeof *open);
@@ -3274,7 +3342,8 @@ int spanprof_i_pop(void) {
     spanprof_i_open *open = self->top - 1;
     if (generation) {
         while (open >= self->bottom && (spanprof_i_is_scope(open) || open->kind != SPANPROF_I_PAIR)) open--;
-        if (self->lane->too_deep) self->lane->too_deep--;
+        if (!self->lane->window) {} /* its begin was dropped */
+        else if (self->lane->too_deep) self->lane->too_deep--;
         else if (open >= self->bottom) spanprof_i_finish(self, open, open->ticks, now);
         else spanprof_i_orphan(self);
         spanprof_i_release(self, generation);
@@ -3291,6 +3360,7 @@ spanprof_i_step spanprof_i_step_enter(int64_t step) {
     const uint32_t generation = spanprof_i_claim(self, spanprof_i_frame());
     spanprof_i_step out = { 0, 0u, 0u };
     const uint64_t word = SPANPROF_I_CAST(uint64_t, step);
+    if (generation && !self->lane->window) { spanprof_i_release(self, generation); return out; }
     if (!generation) return out;
     out.before = self->lane->step;
     out.had = self->lane->has_step;
@@ -3419,14 +3489,14 @@ void spanprof_thread_name(const char *name) {
     const uint32_t on = SPANPROF_I_LOAD(&spanprof_i_on);
     snprintf(SPANPROF_I_NAME(), 48, "%s", name ? name : "");
     if (on < 2 || !self->lane || !spanprof_i_lock(&cold)) return;
-    if (self->lane->session == spanprof_i_current) spanprof_i_define_thread(self->lane->thread, name ? name : "");
+    if (self->lane->session == spanprof_i_current && self->lane->window) spanprof_i_define_thread(self->lane->thread, name ? name : "");
     spanprof_i_unlock(&cold);
 }
 
 void spanprof_track_span(spanprof_site *site, uint64_t track, uint64_t start_ns, uint64_t duration_ns, int64_t queue_ns, spanprof_span host) {
     spanprof_i_thread *self = SPANPROF_I_SELF();
     const int error = errno;
-    const uint32_t generation = SPANPROF_I_ON() ? spanprof_i_claim(self, spanprof_i_frame()) : 0;
+    const uint32_t generation = SPANPROF_I_ON() ? spanprof_i_claim_event(self, spanprof_i_frame()) : 0;
     uint64_t words[5];
     if (!generation) return;
     words[0] = host.pos;
@@ -3434,7 +3504,7 @@ void spanprof_track_span(spanprof_site *site, uint64_t track, uint64_t start_ns,
     words[2] = start_ns;
     words[3] = duration_ns;
     words[4] = SPANPROF_I_CAST(uint64_t, queue_ns);
-    if (!spanprof_i_known(site) || !spanprof_i_room(self, 6) || !spanprof_i_allowed(self)) spanprof_i_drop(self);
+    if (!spanprof_i_room(self, 6) || !spanprof_i_known(site) || !spanprof_i_allowed(self)) spanprof_i_drop(self);
     else spanprof_i_record(self, SPANPROF_RECORD_TRACK_SPAN, 0, site->id, words, 5, 1);
     spanprof_i_release(self, generation);
     errno = error;
@@ -3811,7 +3881,8 @@ static spanprof_i_function *spanprof_i_find_function(uintptr_t address) {
         if (!function || function->address == address) break;
     }
     if (function) return function;
-    if (spanprof_i_join(SPANPROF_I_SELF()) < 2 || !spanprof_i_lock(&cold)) return SPANPROF_I_NULL;
+    if (!SPANPROF_I_SELF()->lane && spanprof_i_join(SPANPROF_I_SELF()) < 2) return SPANPROF_I_NULL;
+    if (!spanprof_i_lock(&cold)) return SPANPROF_I_NULL;
     if (spanprof_i_current) function = spanprof_i_add_function(address, home);
     spanprof_i_unlock(&cold);
     return function;
