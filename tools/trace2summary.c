@@ -318,7 +318,7 @@ typedef struct dump_input {
     block_entry *blocks;
     size_t block_count, block_room;
     lane_entry *lanes;
-    size_t lane_count;
+    size_t lane_count, lane_room, thread_room;
     site_entry *sites;
     size_t site_count;
     thread_entry *threads;
@@ -332,7 +332,7 @@ typedef struct dump_input {
     uint64_t end_ticks;  /* last moment known */
     uint32_t process;    /* index */
     uint64_t overwritten, undefined_sites, dropped;
-    uint32_t is_json;
+    uint32_t is_json, shares_sites; /* shares: with the dump before it */
     foreign_load *foreign; /* where it comes from JSON */
     const void *foreign_pid;
     void **copies; /* blocks that were copied out of a file still being written */
@@ -1635,7 +1635,7 @@ static void clock_build(session *s, dump_input *d) {
     }
     qsort(all, count, sizeof *all, anchor_order);
     for (last = count - 1; last > 0 && all[last].mono_ns <= all[0].mono_ns; last--) {}
-    d->clock = must_alloc(ANCHORS_MAX + 8, sizeof *d->clock);
+    d->clock = must_alloc(count < ANCHORS_MAX ? count + 8 : ANCHORS_MAX + 8, sizeof *d->clock);
     if (h->clock == SPANPROF_CLOCK_MONOTONIC) {
         d->clock[d->clock_count++] = clock_stretch(0, 0, 1, 1);
     } else if (last > 0 && all[last].mono_ns - all[0].mono_ns >= ANCHOR_GAP_NS) {
@@ -3709,6 +3709,7 @@ struct foreign_load {
     size_t event_count, event_room, name_count, name_room;
     foreign_index name_index, process_index; /* of names; of the newest dump of a process */
     int64_t first, last;
+    uint64_t *words; /* room for a block */
     uint32_t *dumps; /* by track: index of its dump */
     uint32_t *lanes;
 };
@@ -4023,7 +4024,7 @@ static row_key plain_key(const session *s, const dump_input *d, uint32_t name) {
 
 /* Room that serves every site of a short span, defined or not. */
 static size_t sites_room(const dump_input *d) {
-    return d->site_count > SPANPROF_SHORT_SITE_MAX ? d->site_count : SPANPROF_SHORT_SITE_MAX + 1;
+    return d->is_json || d->site_count > SPANPROF_SHORT_SITE_MAX ? d->site_count : SPANPROF_SHORT_SITE_MAX + 1;
 }
 
 /* The figures of a site's plain spans; asked for once a site and worker. */
@@ -7544,7 +7545,7 @@ static void foreign_block(dump_input *d, uint32_t lane, uint64_t seq, const uint
 /* A track's spans as the words of a lane. A long span has one word more than in a file: the number of its args. */
 static void foreign_lane(foreign_load *l, dump_input *d, size_t track, uint32_t lane) {
     const foreign_track *t = &l->f.tracks[track];
-    uint64_t *words = must_alloc(FOREIGN_BLOCK_WORDS, sizeof *words);
+    uint64_t *words = l->words;
     uint64_t seq = 0, base = 0, last = 0, ticks = 0;
     size_t n = 0, i;
     d->lanes[lane].first = d->block_count;
@@ -7572,7 +7573,6 @@ static void foreign_lane(foreign_load *l, dump_input *d, size_t track, uint32_t 
     }
     foreign_block(d, lane, seq++, words, n, base);
     d->lanes[lane].count = (size_t)seq;
-    free(words);
 }
 
 /* The sites of a foreign dump: one a key, with its row. */
@@ -7625,8 +7625,6 @@ static size_t foreign_dump(foreign_load *l, const foreign_track *t, size_t proce
     d->head.clock = SPANPROF_CLOCK_MONOTONIC;
     d->head.pid = t->pid.kind == JSON_ID_NUMBER && t->pid.number > 0 && t->pid.number <= INT32_MAX ? (uint32_t)t->pid.number : 0;
     d->words_in_block = FOREIGN_BLOCK_WORDS;
-    d->lanes = must_alloc(FOREIGN_LANES, sizeof *d->lanes);
-    d->threads = must_alloc(FOREIGN_LANES, sizeof *d->threads);
     d->end_ticks = (uint64_t)l->last - (uint64_t)l->first;
     if (d->end_ticks > TIME_MAX) d->end_ticks = TIME_MAX;
     d->shift_ns = l->first > 0 ? (uint64_t)l->first : 0;
@@ -7638,9 +7636,25 @@ static size_t foreign_dump(foreign_load *l, const foreign_track *t, size_t proce
     } else {
         d->process = (uint32_t)process;
     }
-    foreign_sites(l, d);
+    if (s->dump_count && s->dumps[s->dump_count - 1].foreign == l && !s->opt->by_process) {
+        d->sites = s->dumps[s->dump_count - 1].sites;
+        d->site_count = s->dumps[s->dump_count - 1].site_count;
+        d->shares_sites = 1;
+    } else {
+        foreign_sites(l, d);
+    }
     clock_build(s, d);
     return s->dump_count++;
+}
+
+/* One more lane and thread of a foreign dump. */
+static uint32_t foreign_lane_new(dump_input *d) {
+    must_grow(&d->lanes, &d->lane_room, d->lane_count + 1, sizeof *d->lanes);
+    must_grow(&d->threads, &d->thread_room, d->lane_count + 1, sizeof *d->threads);
+    memset(&d->lanes[d->lane_count], 0, sizeof *d->lanes);
+    memset(&d->threads[d->lane_count], 0, sizeof *d->threads);
+    d->thread_count = d->lane_count + 1;
+    return (uint32_t)d->lane_count++;
 }
 
 /* Gives every track its dump and lane. */
@@ -7650,6 +7664,7 @@ static void foreign_place(foreign_load *l) {
     size_t i, j;
     l->dumps = must_alloc(l->f.track_count, sizeof *l->dumps);
     l->lanes = must_alloc(l->f.track_count, sizeof *l->lanes);
+    l->words = must_alloc(FOREIGN_BLOCK_WORDS, sizeof *l->words);
     for (i = 0; i < l->f.track_count; i++) {
         const foreign_track *t = &l->f.tracks[i];
         const uint64_t hash = foreign_hash_id(&t->pid) * UINT64_C(0x9e3779b97f4a7c15) >> 16;
@@ -7668,12 +7683,11 @@ static void foreign_place(foreign_load *l) {
             if (process == SIZE_MAX) foreign_fill_slot(&l->process_index, j, hash, at + 1);
             else l->process_index.number[j] = (uint32_t)at + 1;
         }
-        lane = (uint32_t)s->dumps[at].lane_count++;
+        lane = foreign_lane_new(&s->dumps[at]);
         l->dumps[i] = (uint32_t)at;
         l->lanes[i] = lane;
         foreign_lane(l, &s->dumps[at], i, lane);
         thread = &s->dumps[at].threads[lane];
-        s->dumps[at].thread_count = lane + 1;
         thread->system_id = t->tid.kind == JSON_ID_NUMBER && t->tid.number > 0 ? (uint64_t)t->tid.number : 0;
         thread->name = foreign_name_of(l, &t->pid, &t->tid);
         if (!thread->name && t->tid.kind == JSON_ID_TEXT) thread->name = name_number(&s->names, t->tid.text);
@@ -7732,6 +7746,7 @@ static void foreign_free(foreign_load *l) {
     free(l->process_index.number);
     free(l->events);
     free(l->names);
+    free(l->words);
     free(l->dumps);
     free(l->lanes);
     free(l);
@@ -7870,12 +7885,12 @@ static void dump_free(dump_input *d) {
         free(l->cuts);
     }
     for (i = 0; i < d->copy_count; i++) free(d->copies[i]);
-    for (i = 0; i < d->site_count; i++) slice_free(d->sites[i].head);
+    for (i = 0; i < d->site_count && !d->shares_sites; i++) slice_free(d->sites[i].head);
     for (i = 0; i < d->thread_count; i++) slice_free(d->threads[i].ids);
     free(d->copies);
     free(d->lanes);
     free(d->blocks);
-    free(d->sites);
+    if (!d->shares_sites) free(d->sites);
     free(d->threads);
     free(d->modules);
     free(d->clock);
