@@ -2134,16 +2134,18 @@ static uint64_t spanprof_i_record(spanprof_i_thread *self, uint32_t type, uint32
     return spanprof_i_publish(self, SPANPROF_RECORD(type, flags, count + 1u, argument), count + 1u, is_event);
 }
 
-/* The end of a span whose own record can't take it; the window's tail serves when nothing else is left. */
-static void spanprof_i_record_end(spanprof_i_thread *self, uint32_t flags, uint64_t pos, uint64_t ticks) {
+/* The end of a span whose own record can't take it; the window's tail serves when nothing else is left. 0 if that is
+ * full. */
+static int spanprof_i_record_end(spanprof_i_thread *self, uint32_t flags, uint64_t pos, uint64_t ticks) {
     uint64_t words[2];
     words[0] = pos;
     words[1] = ticks;
-    if (spanprof_i_record(self, SPANPROF_RECORD_END, flags, 0, words, 2, 0)) return;
-    if (!self->lane->window || SPANPROF_I_CAST(size_t, self->next - self->lane->words) + 3 >= SPANPROF_I_WORDS) return;
+    if (spanprof_i_record(self, SPANPROF_RECORD_END, flags, 0, words, 2, 0)) return 1;
+    if (!self->lane->window || SPANPROF_I_CAST(size_t, self->next - self->lane->words) + 3 >= SPANPROF_I_WORDS) return 0;
     SPANPROF_I_STORE(self->next + 1, pos);
     SPANPROF_I_STORE(self->next + 2, ticks);
     spanprof_i_publish(self, SPANPROF_RECORD(SPANPROF_RECORD_END, flags, 3, 0), 3, 0);
+    return 1;
 }
 
 /* Length of a text in the dump: cut to SPANPROF_TEXT_MAX bytes, not inside a UTF-8 character. */
@@ -3130,8 +3132,7 @@ static void spanprof_i_finish(spanprof_i_thread *self, spanprof_i_open *at, uint
     const uint64_t duration = now > ticks ? now - ticks : 0;
     if (!pos) return;
     if (!open.word) {
-        SPANPROF_I_ADD(&self->lane->open_before, UINT64_MAX);
-        spanprof_i_record_end(self, 0, pos, ticks + duration);
+        if (spanprof_i_record_end(self, 0, pos, ticks + duration)) SPANPROF_I_ADD(&self->lane->open_before, UINT64_MAX);
     } else if (!(*open.word & 1u)) {
         SPANPROF_I_STORE(open.word + 2, duration + 1);
     } else if (duration <= SPANPROF_SHORT_DURATION_MAX) {
@@ -3171,9 +3172,9 @@ static void spanprof_i_finish_foreign(spanprof_i_thread *self, spanprof_span spa
     const uint32_t generation = spanprof_i_claim(self, spanprof_i_frame());
     if (!generation) return;
     if (span.pos >> (SPANPROF_POS_WORD_BITS + SPANPROF_POS_LANE_BITS) == (self->lane->session->number & 1023u)) {
-        spanprof_i_record_end(self, 0, span.pos, now);
-        SPANPROF_I_ADD(&self->lane->session->foreign_ends, 1);
-        if (spanprof_i_lock(&cold)) {
+        const int ended = spanprof_i_record_end(self, 0, span.pos, now);
+        if (ended) SPANPROF_I_ADD(&self->lane->session->foreign_ends, 1);
+        if (ended && spanprof_i_lock(&cold)) {
             for (lane = self->lane->session->lanes; lane && lane->id != SPANPROF_POS_LANE(span.pos); lane = lane->next) {}
             if (lane && !lane->ended) {
                 lane->ended_bytes = spanprof_i_page();
