@@ -350,6 +350,7 @@ typedef struct process_entry {
     size_t track_slot_count;
     uint32_t *groups; /* pairs of group and its pid */
     size_t group_count, group_room;
+    size_t first_dump, end_dump; /* its dumps lie between */
 } process_entry;
 
 typedef struct async_event {
@@ -4939,12 +4940,17 @@ static void ids_assign(session *s) {
     id_set set = { NULL, 0, 0 };
     uint32_t next_pid = OS_TID_MAX + 1;
     size_t i, j;
+    for (j = s->dump_count; j > 0; j--) {
+        process_entry *p = &s->processes[s->dumps[j - 1].process];
+        p->first_dump = j - 1;
+        if (!p->end_dump) p->end_dump = j;
+    }
     for (i = 0; i < s->process_count; i++) s->processes[i].pid = id_give(&set, 0, s->processes[i].pid, &next_pid);
     for (i = 0; i < s->process_count; i++) {
         process_entry *p = &s->processes[i];
         uint32_t next_tid = OS_TID_MAX + 1;
         size_t dumps = 0;
-        for (j = 0; j < s->dump_count; j++) {
+        for (j = p->first_dump; j < p->end_dump; j++) {
             dump_input *d = &s->dumps[j];
             size_t k;
             if (d->process != i) continue;
@@ -5579,7 +5585,7 @@ static void write_trace_names(session *s, output *o) {
             snprintf(line, sizeof line, "\"rank %" PRId32 "\"", p->rank);
             write_metadata(t, "process_labels", p->pid, 0, slice_of(line), "labels");
         }
-        for (j = 0; j < s->dump_count; j++) {
+        for (j = p->first_dump; j < p->end_dump; j++) {
             dump_input *d = &s->dumps[j];
             for (k = 0; d->process == i && k < d->thread_count; k++) {
                 const thread_entry *thread = &d->threads[k];
@@ -7423,8 +7429,8 @@ static int run_command(char **argv, const run_setup *setup) {
 static uint32_t process_of(session *s, const dump_input *d) {
     process_entry *p;
     size_t i;
-    for (i = 0; i < s->process_count; i++)
-        if (!s->processes[i].is_json && !d->is_json && s->processes[i].key == d->head.process_key) return (uint32_t)i;
+    for (i = 0; i < s->process_count && !d->is_json; i++)
+        if (!s->processes[i].is_json && s->processes[i].key == d->head.process_key) return (uint32_t)i;
     must_grow(&s->processes, &s->process_room, s->process_count + 1, sizeof *s->processes);
     p = &s->processes[s->process_count];
     memset(p, 0, sizeof *p);
