@@ -5002,6 +5002,10 @@ static void output_fail(output *o, const char *what) {
 }
 
 static void write_all(output *o, const char *p, size_t n) {
+    if (o->fd == OUTPUT_MEMORY) {
+        text_put(&o->text, p, n);
+        return;
+    }
     while (n && !o->failed) {
         const ssize_t put = write(o->fd, p, n < (1u << 30) ? n : (1u << 30));
         if (put < 0 && errno == EINTR) continue;
