@@ -46,11 +46,11 @@ static inline void fuzz_strict(const char *p, size_t n) {
     doc_free(&d);
 }
 
-/* Everything that the tool makes of an input, in memory: out[0] the trace, out[1] the summary, then the rest. 0, or the exit
+/* Everything that the tool makes of an input, in memory: out[0] the trace, out[1] the summary, the last one the table. 0, or the exit
  * code of an input that gives nothing. */
-#define FUZZ_OUTPUTS 6
+#define FUZZ_OUTPUTS 7
 static inline int fuzz_convert(const char *path, unsigned jobs, args_mode args, textbuf out[FUZZ_OUTPUTS], int *damaged) {
-    static const write_function writers[FUZZ_OUTPUTS] = { write_trace, write_summary, write_folded, write_csv, write_svg, write_spans };
+    static const write_function writers[FUZZ_OUTPUTS] = { write_trace, write_summary, write_folded, write_csv, write_svg, write_spans, write_table };
     session s;
     options o;
     int i, status;
