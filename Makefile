@@ -102,13 +102,14 @@ demo: $(TOOL) $(O)/examples/indexer
 
 # ---- tests ----
 
-TEST_C = $(patsubst tests/%.c,%,$(wildcard tests/unit_*.c tests/life_*.c))
+TEST_C = $(patsubst tests/%.c,%,$(wildcard tests/unit_*.c tests/life_*.c tests/fault_*.c))
 TEST_CXX = $(patsubst tests/%.cpp,%,$(wildcard tests/unit_*.cpp tests/life_*.cpp))
 TEST_PROGRAMS = $(TEST_C:%=$(O)/tests/%) $(TEST_CXX:%=$(O)/tests/%)
 TEST_SCRIPTS = $(sort $(wildcard tests/compile_*.sh tests/link_*.sh tests/check_*.sh))
 TEST_TOOLS = $(O)/tests/jget $(O)/tests/dcount
+TEST_LONG = $(O)/tests/soak
 
-$(TEST_C:%=$(O)/tests/%) $(TEST_TOOLS): $(O)/tests/%: tests/%.c $(TEST_HEADERS) $(HEADERS) $(O)/commands
+$(TEST_C:%=$(O)/tests/%) $(TEST_TOOLS) $(TEST_LONG): $(O)/tests/%: tests/%.c $(TEST_HEADERS) $(HEADERS) $(O)/commands
 	@mkdir -p $(@D)
 	$(C) $< -o $@ $(LINK)
 

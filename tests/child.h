@@ -51,6 +51,12 @@ static inline int child_run(const char *env, const char *arguments) {
     return child_command(line);
 }
 
+/* Path of trace2summary, or NULL when there is none for this machine. */
+static inline const char *child_tool(void) {
+    const char *tool = getenv("TOOL");
+    return tool && *tool ? tool : NULL;
+}
+
 /* Lines of a text. */
 static inline int child_lines(const char *text) {
     int lines = 0;

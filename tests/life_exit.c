@@ -148,9 +148,8 @@ static void ends(const char *how, int status, int exits, uint64_t unfinished) {
     munmap(c, sizeof *c * (WORKERS + 1));
     dr_free(d);
     /* What the process left behind converts, and nothing calls it damaged. */
-    if (getenv("BUILD") && !getenv("TEST_RUNNER")) {
-        snprintf(command, sizeof command, "\"$BUILD\"/trace2summary -q -s - --no-table exit.dump");
-        if (!CHECK_INT(0, child_command(command))) printf("    %s: %s\n", how, child_err);
+    if (child_tool()) {
+        if (!CHECK_INT(0, child_command("\"$TOOL\" -q -s - --no-table exit.dump"))) printf("    %s: %s\n", how, child_err);
         CHECK_CONTAINS("\"unfinished_events\"", child_out);
     }
 }

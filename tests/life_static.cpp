@@ -26,7 +26,7 @@ struct Early {
     Early &operator=(const Early &) = delete;
 };
 
-Early first("first object"), second("second object");
+Early early_one("first object"), early_two("second object");
 
 __attribute__((constructor(101))) void very_early() { SPANPROF_BLOCK("very early") {} }
 __attribute__((destructor(101))) void very_late() { SPANPROF_BLOCK("very late") {} }

@@ -48,7 +48,7 @@ cell() {
     targets=
     for test in $tests; do targets="$targets $work/$name/tests/$test"; done
     check "$name: builds" $MAKE -s -j2 -C "$SOURCE" O="$work/$name" "$@" $targets
-    if env ${runner:+TEST_RUNNER="$runner"} TEST_LINES=15 sh "$SOURCE/tests/run.sh" "$work/$name" $targets >"$name.out" 2>&1; then
+    if env ${runner:+TEST_RUNNER="$runner"} TOOL="$([ -z "$runner" ] && echo "$HOST_TOOL")" TEST_LINES=15 sh "$SOURCE/tests/run.sh" "$work/$name" $targets >"$name.out" 2>&1; then
         passed=$((passed + 1))
         echo "   $(tail -n 1 "$name.out")"
     else

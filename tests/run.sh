@@ -8,7 +8,10 @@
 BUILD=$(cd "$1" && pwd) || exit 2
 SOURCE=$(cd "$(dirname "$0")/.." && pwd) || exit 2
 shift
-export BUILD SOURCE
+# The tool, for the tests that look at what it makes of a dump; without one they leave that out.
+: "${TOOL:=$BUILD/trace2summary}"
+[ -x "$TOOL" ] || TOOL=
+export BUILD SOURCE TOOL
 unset SPANPROF SPANPROF_OUT SPANPROF_MODE SPANPROF_RING_MB SPANPROF_MAX_EVENTS SPANPROF_MAX_MB SPANPROF_PROCESS_NAME SPANPROF_CLOCK SPANPROF_SCHEDULE
 limit=
 command -v timeout >/dev/null 2>&1 && limit="timeout -k 5 ${TEST_TIMEOUT:-170}"

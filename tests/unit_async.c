@@ -60,8 +60,8 @@ int main(void) {
         CHECK_U64(dr_find(d, "complete", (size_t)id - 1)->pos, in->pos);
     }
     dr_free(d);
-    if (getenv("BUILD") && !getenv("TEST_RUNNER")) {
-        snprintf(command, sizeof command, "%s/trace2summary --no-table -t async.json -s async.summary.json async.dump", getenv("BUILD"));
+    if (child_tool()) {
+        snprintf(command, sizeof command, "%s --no-table -t async.json -s async.summary.json async.dump", child_tool());
         CHECK_INT(0, child_command(command));
         j = json_load("async.json");
         CHECK_STR("", j->error);

@@ -78,8 +78,8 @@ static void bytes(void) {
     CHECK_STR("thread \"\\\x01\n\xc3\xa9", dr_thread_name(d, dr_find(d, hostile[0], 0)->thread));
     CHECK_U64(0, dr_count(d, "overwritten"));
     dr_free(d);
-    if (getenv("TEST_RUNNER") || !getenv("BUILD")) return;
-    snprintf(command, sizeof command, "%s/trace2summary --no-table -t text.json -s text.summary.json text.dump", getenv("BUILD"));
+    if (!child_tool()) return;
+    snprintf(command, sizeof command, "%s --no-table -t text.json -s text.summary.json text.dump", child_tool());
     CHECK_INT(0, child_command(command));
     trace = json_load("text.json");
     summary = json_load("text.summary.json");
