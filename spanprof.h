@@ -1070,6 +1070,7 @@ typedef struct spanprof_i_lane {
     uint64_t *ended;  /* positions of spans on the stack that another thread has ended; under the lock */
     size_t ended_count, ended_bytes;
     uint64_t too_deep; /* pairs begun that the stack had no room for */
+    uint64_t taken;    /* position at which its thread took the lane: what stands before is another's */
     size_t lane_bytes;
     uint64_t offset;  /* of the window in the file */
     uint64_t seq;
@@ -2786,6 +2787,7 @@ static void spanprof_i_attach(spanprof_i_thread *self) {
     if (!lane) return;
     session->threads++;
     lane->rounds = 0;
+    lane->taken = lane->pos + SPANPROF_I_CAST(uint64_t, self->next - lane->words);
     spanprof_i_use_stack(lane, self, 0);
     spanprof_i_thread_stack(&lane->stack_low, &lane->stack_high);
     memcpy(name, SPANPROF_I_NAME(), sizeof name);
@@ -3165,34 +3167,35 @@ SPANPROF_I_COLD void spanprof_i_leave_slow(const spanprof_i_scope *scope, uint64
     errno = error;
 }
 
-/* A span that another thread began ends here: its end goes into this thread's lane, and the other thread is told. */
+/* Tells the thread that began a span that it has ended elsewhere. Under the lock. */
+static void spanprof_i_tell_owner(const spanprof_i_thread *self, uint64_t pos) {
+    spanprof_i_lane *lane = self->lane->session->lanes;
+    while (lane && lane->id != SPANPROF_POS_LANE(pos)) lane = lane->next;
+    if (!lane || lane == self->lane) return; /* the thread has ended, its lane is ours */
+    if ((lane->ended_count + 1) * 8 > lane->ended_bytes) {
+        const size_t bytes = lane->ended ? lane->ended_bytes * 2 : spanprof_i_page();
+        uint64_t *bigger = SPANPROF_I_CAST(uint64_t *, spanprof_i_pages(bytes));
+        if (!bigger) return;
+        if (lane->ended) memcpy(bigger, lane->ended, lane->ended_bytes);
+        spanprof_i_unmap(lane->ended, lane->ended_bytes);
+        lane->ended = bigger;
+        lane->ended_bytes = bytes;
+    }
+    lane->ended[lane->ended_count] = pos;
+    SPANPROF_I_STORE(&lane->ended_count, lane->ended_count + 1);
+}
+
+/* A span that another thread began ends here, paused or not: its end goes into this thread's lane. */
 static void spanprof_i_finish_foreign(spanprof_i_thread *self, spanprof_span span, uint64_t now) {
-    spanprof_i_lane *lane;
     spanprof_i_cold cold;
-    const uint32_t generation = spanprof_i_claim(self, spanprof_i_frame());
+    uint32_t generation;
+    if (!self->lane && !self->ended && SPANPROF_I_ON()) spanprof_i_join(self);
+    generation = spanprof_i_claim_end(self);
     if (!generation) return;
-    if (span.pos >> (SPANPROF_POS_WORD_BITS + SPANPROF_POS_LANE_BITS) == (self->lane->session->number & 1023u)) {
-        const int ended = spanprof_i_record_end(self, 0, span.pos, now);
-        if (ended) SPANPROF_I_ADD(&self->lane->session->foreign_ends, 1);
-        if (ended && spanprof_i_lock(&cold)) {
-            for (lane = self->lane->session->lanes; lane && lane->id != SPANPROF_POS_LANE(span.pos); lane = lane->next) {}
-            if (lane && !lane->ended) {
-                lane->ended_bytes = spanprof_i_page();
-                lane->ended = SPANPROF_I_CAST(uint64_t *, spanprof_i_pages(lane->ended_bytes));
-            }
-            if (lane && lane->ended && (lane->ended_count + 1) * 8 > lane->ended_bytes) {
-                uint64_t *bigger = SPANPROF_I_CAST(uint64_t *, spanprof_i_pages(lane->ended_bytes * 2));
-                if (bigger) {
-                    memcpy(bigger, lane->ended, lane->ended_bytes);
-                    spanprof_i_unmap(lane->ended, lane->ended_bytes);
-                    lane->ended = bigger;
-                    lane->ended_bytes *= 2;
-                }
-            }
-            if (lane && lane->ended && (lane->ended_count + 1) * 8 <= lane->ended_bytes) {
-                lane->ended[lane->ended_count] = span.pos;
-                SPANPROF_I_STORE(&lane->ended_count, lane->ended_count + 1);
-            }
+    if (span.pos >> (SPANPROF_POS_WORD_BITS + SPANPROF_POS_LANE_BITS) == (self->lane->session->number & 1023u) && spanprof_i_record_end(self, 0, span.pos, now)) {
+        SPANPROF_I_ADD(&self->lane->session->foreign_ends, 1);
+        if (spanprof_i_lock(&cold)) {
+            spanprof_i_tell_owner(self, span.pos);
             spanprof_i_unlock(&cold);
         }
     }
@@ -3206,7 +3209,7 @@ void spanprof_end(spanprof_span span) {
     spanprof_i_open *open;
     uint32_t generation;
     if (!span.pos) return;
-    if (!self->lane || (span.pos ^ self->lane->pos) >> SPANPROF_POS_WORD_BITS) {
+    if (!self->lane || (span.pos ^ self->lane->pos) >> SPANPROF_POS_WORD_BITS || span.pos < self->lane->taken) {
         spanprof_i_finish_foreign(self, span, now);
         errno = error;
         return;
