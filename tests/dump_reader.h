@@ -4,7 +4,8 @@
  *
  *     dr_dump *d = dr_load("x.dump");
  *     CHECK_STR("", d->error);
- *     CHECK_U64(3, dr_count(d, "load"));               finished spans of a name; dr_unfinished: open ones; NULL: of any name
+ *     CHECK_U64(3, dr_count(d, "load"));               finished spans of a name; NULL: of any name
+ *     CHECK_U64(0, dr_unfinished(d, NULL));            the others: open at the end, or left by longjmp
  *     const dr_span *s = dr_find(d, "load", 0);        the first one, in the order of lanes and starts
  *     CHECK_STR("main", dr_name(d, dr_parent(d, s)));
  *     dr_free(d);
@@ -230,7 +231,7 @@ static inline void dr_collect(dr_dump *d) {
     for (i = 0; i < d->lane_count; i++) {
         dr_lane *lane = &d->lanes[i];
         size_t kept = 0;
-        qsort(lane->blocks, lane->count, sizeof *lane->blocks, dr_by_seq);
+        if (lane->count) qsort(lane->blocks, lane->count, sizeof *lane->blocks, dr_by_seq);
         for (k = 0; k < lane->count; k++) {
             if (kept && lane->blocks[kept - 1].seq == lane->blocks[k].seq) { /* a copy that was cut short, and its window */
                 if (lane->blocks[kept - 1].head->state == lane->blocks[k].head->state) dr_fail(d, "two blocks with one number", lane->blocks[k].offset);
@@ -448,7 +449,7 @@ static inline dr_span *dr_span_at(const dr_dump *d, uint64_t pos) {
 static inline void dr_match(dr_dump *d) {
     uint32_t *stack = (uint32_t *)dr_check(malloc((d->spans_count + 1) * sizeof *stack));
     size_t i, depth = 0;
-    qsort(d->spans, d->spans_count, sizeof *d->spans, dr_by_pos);
+    if (d->spans_count) qsort(d->spans, d->spans_count, sizeof *d->spans, dr_by_pos);
     for (i = 0; i < d->ends_count; i++) {
         dr_span *s = dr_span_at(d, d->ends[i].pos);
         if (!s || s->flags & DR_FINISHED) {
@@ -541,7 +542,7 @@ static inline uint64_t dr_spans_of(const dr_dump *d, const char *name, int finis
     uint64_t count = 0;
     size_t i;
     for (i = 0; i < d->spans_count; i++)
-        if (!(d->spans[i].flags & DR_FINISHED) == !finished && (!name || !strcmp(d->names[d->spans[i].name], name))) count++;
+        if (((d->spans[i].flags & (DR_FINISHED | DR_ABANDONED)) == DR_FINISHED) == finished && (!name || !strcmp(d->names[d->spans[i].name], name))) count++;
     return count;
 }
 static inline uint64_t dr_count(const dr_dump *d, const char *name) { return dr_spans_of(d, name, 1); }

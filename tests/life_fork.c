@@ -149,10 +149,10 @@ static void quiet(void) {
 }
 
 /* Others go on recording while one forks, and the child's only thread is the one that forked. */
-static volatile int recording;
+static int recording; /* atomic */
 static void *record(void *count) {
     uint64_t n = 0;
-    while (recording) {
+    while (__atomic_load_n(&recording, __ATOMIC_RELAXED)) {
         SPANPROF_SPAN("other");
         n++;
     }
@@ -168,7 +168,7 @@ static void threads(void) {
     dr_dump *d;
     int i;
     session_open("threads.dump");
-    recording = 1;
+    __atomic_store_n(&recording, 1, __ATOMIC_RELAXED);
     for (i = 0; i < THREADS; i++) pthread_create(&thread[i], NULL, record, &count[i]);
     for (i = 0; i < FORKS; i++) {
         SPANPROF_SPAN("forking");
@@ -179,7 +179,7 @@ static void threads(void) {
         }
     }
     for (i = 0; i < FORKS; i++) reap(pid[i], 0);
-    recording = 0;
+    __atomic_store_n(&recording, 0, __ATOMIC_RELAXED);
     for (i = 0; i < THREADS; i++) {
         pthread_join(thread[i], NULL);
         total += count[i];

@@ -101,11 +101,11 @@ static void snapshots(void) {
     dr_free(d);
 }
 
-static volatile int recording;
+static int recording; /* atomic */
 static void *record(void *number) {
     int64_t i;
     SPANPROF_THREAD_NAME((const char *)number);
-    for (i = 0; recording; i++) {
+    for (i = 0; __atomic_load_n(&recording, __ATOMIC_RELAXED); i++) {
         SPANPROF_SPAN("outer");
         SPANPROF_BLOCK("numbered") { SPANPROF_ATTR_I64("i", i); }
     }
@@ -118,7 +118,7 @@ static void under_load(void) {
     pthread_t thread[4];
     int i, k;
     open_ring("load.dump");
-    recording = 1;
+    __atomic_store_n(&recording, 1, __ATOMIC_RELAXED);
     for (i = 0; i < 4; i++) pthread_create(&thread[i], NULL, record, names[i]);
     numbered(0, 50000);
     for (k = 1; k <= 5; k++) {
@@ -145,7 +145,7 @@ static void under_load(void) {
         CHECK(overwritten <= 5);
         dr_free(d);
     }
-    recording = 0;
+    __atomic_store_n(&recording, 0, __ATOMIC_RELAXED);
     for (i = 0; i < 4; i++) pthread_join(thread[i], NULL);
     CHECK_INT(SPANPROF_OK, spanprof_stop());
 }

@@ -204,11 +204,11 @@ static void stats(void) {
     dr_free(d);
 }
 
-static volatile int recording;
+static int recording; /* atomic */
 static void *record(void *done) {
     const struct timespec breath = { 0, 100000 };
     uint64_t spans = 0;
-    while (recording) {
+    while (__atomic_load_n(&recording, __ATOMIC_RELAXED)) {
         SPANPROF_SPAN("outer");
         SPANPROF_BEGIN("pair");
         SPANPROF_ATTR_I64("n", (int64_t)spans);
@@ -225,7 +225,7 @@ static void under_load(void) {
     pthread_t thread[THREADS];
     uint64_t done[THREADS], total = 0;
     int i, round;
-    recording = 1;
+    __atomic_store_n(&recording, 1, __ATOMIC_RELAXED);
     for (i = 0; i < THREADS; i++) pthread_create(&thread[i], NULL, record, &done[i]);
     for (round = 0; round < ROUNDS; round++) {
         spanprof_session_stats stats;
@@ -250,7 +250,7 @@ static void under_load(void) {
         total += dr_events(d);
         dr_free(d);
     }
-    recording = 0;
+    __atomic_store_n(&recording, 0, __ATOMIC_RELAXED);
     for (i = 0; i < THREADS; i++) pthread_join(thread[i], NULL);
     CHECK(total > 0);
 }
