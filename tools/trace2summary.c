@@ -331,7 +331,7 @@ typedef struct dump_input {
     const char *aligned; /* how shift_ns was found */
     uint64_t end_ticks;  /* last moment known */
     uint32_t process;    /* index */
-    uint64_t overwritten, undefined_sites, dropped;
+    uint64_t overwritten, dropped;
     uint32_t is_json, shares_sites; /* shares: with the dump before it */
     foreign_load *foreign; /* where it comes from JSON */
     const void *foreign_pid;
@@ -391,7 +391,7 @@ typedef struct session {
     size_t issue_count; /* all, kept or not */
     uint64_t complaint_count;
     int damaged, output_failed;
-    uint64_t events, spans, unfinished, crossing, threads, depth_max, dropped, overwritten;
+    uint64_t events, spans, unfinished, crossing, threads, depth_max, dropped, overwritten, orphan_ends;
     uint64_t first_ns, last_ns, thread_time, async_unfinished, async_unmatched;
     uint64_t done_words, all_words;
     int progress_shown;
@@ -1110,9 +1110,9 @@ static int header_read(session *s, dump_input *d) {
     return swap ? -1 : 0;
 }
 
-static uint64_t dump_offset(const dump_input *d, const void *p) {
-    const unsigned char *at = p;
-    return at >= d->data && at < d->data + d->size ? (uint64_t)(at - d->data) : NO_OFFSET;
+/* Where a word of a block stands in the file. */
+static uint64_t word_offset(const dump_input *d, const block_entry *b, uint64_t index) {
+    return b->offset + d->head.block_header_bytes + index * 8;
 }
 
 /* Takes up the block at that byte, of which `size` bytes are there. */
@@ -1121,9 +1121,14 @@ static void block_take(session *s, dump_input *d, size_t offset, size_t size, in
     const spanprof_dump_block *h;
     spanprof_dump_block copy, *kept;
     block_entry b;
+    uint32_t state;
     const size_t words = size > d->head.block_header_bytes ? (size - d->head.block_header_bytes) / 8 : 0;
     memcpy(&copy, at, sizeof copy);
     if (copy.magic == 0 && copy.seq == 0 && copy.sum == 0 && copy.state == 0) return; /* given out, not yet used */
+    state = copy.state;
+    if (swap) swap32(&state, 1);
+    /* A window that was being opened, or that holds nothing: its header may be half written. */
+    if (d->head.state == SPANPROF_DUMP_RECORDING && (state == 0 || state == SPANPROF_BLOCK_FLUSHED)) return;
     if (d->head.state == SPANPROF_DUMP_RECORDING && copy.state == SPANPROF_BLOCK_OPEN && !swap) {
         /* The program may still be running: every pass has to see the same window. */
         unsigned char *still = must_alloc(size, 1);
@@ -1194,7 +1199,7 @@ static void blocks_find(session *s, dump_input *d, int swap) {
         if (b->head->state == SPANPROF_BLOCK_FLUSHED && d->head.state != SPANPROF_DUMP_RECORDING)
             complain(s, d->path, b->offset, "lane %" PRIu32 ": the copy of block %" PRIu64 " is missing", b->lane, b->seq);
         if (b->head->state == SPANPROF_BLOCK_DONE) {
-            if (b->head->words > b->count) complain(s, d->path, b->offset + d->head.block_header_bytes + (uint64_t)b->count * 8, "the block is cut off");
+            if (b->head->words > b->count) complain(s, d->path, word_offset(d, b, b->count), "the block is cut off");
             else b->count = b->head->words;
         }
         d->blocks[kept++] = *b;
@@ -1242,13 +1247,13 @@ static void lanes_build(session *s, dump_input *d) {
 /* Numbers of sites and threads are given in sequence, each with a definition, so a file of that size has no higher ones. */
 static bool number_is_sane(const dump_input *d, uint64_t number) { return number <= d->size / 16 + SPANPROF_SHORT_SITE_MAX; }
 
-static void site_define(session *s, dump_input *d, const uint64_t *r, size_t words) {
+static void site_define(session *s, dump_input *d, const uint64_t *r, size_t words, uint64_t offset) {
     const uint64_t number = SPANPROF_RECORD_ARGUMENT(r[0]);
     slice name = { NULL, 0 }, file = { NULL, 0 }, function = { NULL, 0 };
     size_t at = 24;
     site_entry *site;
     if (!number_is_sane(d, number)) {
-        complain(s, d->path, dump_offset(d, r), "impossible number of a site: %" PRIu64, number);
+        complain(s, d->path, offset, "impossible number of a site: %" PRIu64, number);
         return;
     }
     if (number >= d->site_count) {
@@ -1266,9 +1271,9 @@ static void site_define(session *s, dump_input *d, const uint64_t *r, size_t wor
     site->function = function.n ? name_number(&s->names, function) : 0;
 }
 
-static thread_entry *thread_get(session *s, dump_input *d, uint64_t number) {
+static thread_entry *thread_get(session *s, dump_input *d, uint64_t number, uint64_t offset) {
     if (!number_is_sane(d, number)) {
-        complain(s, d->path, NO_OFFSET, "impossible number of a thread: %" PRIu64, number);
+        complain(s, d->path, offset, "impossible number of a thread: %" PRIu64, number);
         number = 0;
     }
     if (number >= d->thread_count) {
@@ -1280,8 +1285,8 @@ static thread_entry *thread_get(session *s, dump_input *d, uint64_t number) {
     return &d->threads[number];
 }
 
-static void thread_define(session *s, dump_input *d, const uint64_t *r, size_t words) {
-    thread_entry *t = thread_get(s, d, SPANPROF_RECORD_ARGUMENT(r[0]));
+static void thread_define(session *s, dump_input *d, const uint64_t *r, size_t words, uint64_t offset) {
+    thread_entry *t = thread_get(s, d, SPANPROF_RECORD_ARGUMENT(r[0]), offset);
     slice name;
     size_t at = 24;
     t->system_id = r[1];
@@ -1385,12 +1390,13 @@ static void record_index(session *s, dump_input *d, block_entry *b, const uint64
     const unsigned type = (unsigned)SPANPROF_RECORD_TYPE(*r), at = record_position_word(type);
     const unsigned time_word = record_forms[type].time_word;
     const size_t size = (size_t)SPANPROF_RECORD_WORDS(*r);
+    const uint64_t offset = word_offset(d, b, (uint64_t)(r - b->words));
     lane_entry *l = &d->lanes[b->lane];
     if (at && r[at]) ref_note(d, b, r, r[at]);
     if (time_word && r[time_word] > d->end_ticks) d->end_ticks = r[time_word];
     switch (type) {
-    case SPANPROF_RECORD_SITE: site_define(s, d, r, size); break;
-    case SPANPROF_RECORD_THREAD_NAME: thread_define(s, d, r, size); break;
+    case SPANPROF_RECORD_SITE: site_define(s, d, r, size, offset); break;
+    case SPANPROF_RECORD_THREAD_NAME: thread_define(s, d, r, size, offset); break;
     case SPANPROF_RECORD_TRACK_NAME: track_define(s, d, r, size); break;
     case SPANPROF_RECORD_MODULE: module_define(s, d, r, size); break;
     case SPANPROF_RECORD_ASYNC_BEGIN: case SPANPROF_RECORD_ASYNC_END:
@@ -1401,7 +1407,7 @@ static void record_index(session *s, dump_input *d, block_entry *b, const uint64
         break;
     case SPANPROF_RECORD_CYCLE: *cycle = SPANPROF_RECORD_ARGUMENT(*r); break;
     case SPANPROF_RECORD_THREAD:
-        thread_get(s, d, SPANPROF_RECORD_ARGUMENT(*r));
+        thread_get(s, d, SPANPROF_RECORD_ARGUMENT(*r), offset);
         must_grow(&l->cuts, &l->cut_room, l->cut_count + 1, sizeof *l->cuts);
         l->cuts[l->cut_count++] = (lane_cut){ b->seq * d->words_in_block + (uint64_t)(r - b->words), r[1] };
         break;
@@ -1421,7 +1427,7 @@ static void block_index(session *s, dump_input *d, block_entry *b) {
     const uint64_t *words = b->words;
     uint64_t cycle = b->head->cycle;
     uint32_t i = 0;
-    thread_get(s, d, b->head->thread);
+    thread_get(s, d, b->head->thread, b->offset + offsetof(spanprof_dump_block, thread));
     while (i < b->count) {
         const char *wrong;
         while (b->count - i >= 8 && words[i] & words[i + 1] & words[i + 2] & words[i + 3] & words[i + 4] & words[i + 5] & words[i + 6] & words[i + 7] & 1) i += 8;
@@ -1429,7 +1435,8 @@ static void block_index(session *s, dump_input *d, block_entry *b) {
         if (i == b->count || (words[i] == 0 && ends_at_zero)) break;
         wrong = record_check(words + i, b->count - i);
         if (wrong) {
-            complain(s, d->path, b->offset + d->head.block_header_bytes + (uint64_t)i * 8, "%s (type %u), the rest of the block is left out", wrong, (unsigned)SPANPROF_RECORD_TYPE(words[i]));
+            complain(s, d->path, word_offset(d, b, i), "%s (type %u), the rest of the block is left out", wrong,
+                     (unsigned)SPANPROF_RECORD_TYPE(words[i]));
             break;
         }
         record_index(s, d, b, words + i, &cycle);
@@ -3966,6 +3973,7 @@ struct walk {
     size_t node; /* set by the visitor for the span that begins */
     uint32_t thread, cycle, has_step, lane;
     int64_t step;
+    const block_entry *block; /* where the walk is */
     uint32_t *heads; /* per word of the block: 1 + first of links */
     struct walk_link { const uint64_t *record; uint32_t next, foreign; } *links;
     size_t link_count, link_room;
@@ -3976,12 +3984,19 @@ struct walk {
     clock_part part; /* of the clock, where the walk is */
 };
 
+/* The first span of a dump whose site nobody defined. */
+typedef struct undefined_site {
+    uint64_t pos, offset; /* offset 0: none */
+    uint32_t lane, site;
+} undefined_site;
+
 /* What one thread of ours counts. */
 typedef struct worker {
     session *s;
     figures **rows; /* by row number */
     size_t row_room;
     figures ***sites; /* by dump and site: the figures of plain spans */
+    undefined_site *undefined; /* by dump */
     figures none;     /* of unfinished spans, which belong to no row */
     figures roots;    /* holds the outermost spans: its self falls by their time */
     wanted_range *ranges;
@@ -4028,15 +4043,22 @@ static size_t sites_room(const dump_input *d) {
     return d->is_json || d->site_count > SPANPROF_SHORT_SITE_MAX ? d->site_count : SPANPROF_SHORT_SITE_MAX + 1;
 }
 
-/* The figures of a site's plain spans; asked for once a site and worker. */
-NOINLINE static figures *site_figures(walk *w, uint32_t site) {
+static bool undefined_is_earlier(const undefined_site *a, const undefined_site *b) {
+    if (!a->offset || !b->offset) return a->offset != 0;
+    return a->lane != b->lane ? a->lane < b->lane : a->pos < b->pos;
+}
+
+/* The figures of a site's plain spans; asked for once a site and worker, at its first span. */
+NOINLINE static figures *site_figures(walk *w, uint32_t site, uint64_t pos) {
     const size_t dump = (size_t)(w->d - w->s->dumps);
     const row_key key = plain_key(w->s, w->d, site_name(w->s, w->d, site));
     const uint32_t given = site < w->d->site_count ? w->d->sites[site].row : 0;
     figures *f = worker_row(w->worker, given ? given - 1 : row_number(&w->s->rows, &key));
     if (site < sites_room(w->d)) w->worker->sites[dump][site] = f;
-    if ((site >= w->d->site_count || !w->d->sites[site].name) && !w->d->undefined_sites++)
-        complain(w->s, w->d->path, NO_OFFSET, "a span's site %" PRIu32 " is not defined", site);
+    if (site >= w->d->site_count || !w->d->sites[site].name) {
+        const undefined_site here = { pos, word_offset(w->d, w->block, pos - w->block->seq * w->d->words_in_block), w->lane, site };
+        if (undefined_is_earlier(&here, &w->worker->undefined[dump])) w->worker->undefined[dump] = here;
+    }
     return f;
 }
 
@@ -4133,7 +4155,7 @@ static figures *span_figures(walk *w, const span_view *v) {
         if (SPANPROF_RECORD_TYPE(*v->refs[i]) == SPANPROF_RECORD_META) meta_add(&m, v->refs[i], (size_t)SPANPROF_RECORD_WORDS(*v->refs[i]));
     if (!m.set && !v->name.p) {
         f = v->site < sites_room(w->d) ? w->worker->sites[w->d - s->dumps][v->site] : NULL;
-        return f ? f : site_figures(w, v->site);
+        return f ? f : site_figures(w, v->site, v->pos);
     }
     key = plain_key(s, w->d, v->name.p ? name_number(&s->names, v->name) : site_name(s, w->d, v->site));
     for (i = 1; i < KEY_FIELDS; i++)
@@ -4421,6 +4443,7 @@ static void walk_link(walk *w, const block_entry *b) {
 
 /* Walks one block of the lane. */
 static void walk_block(walk *w, const block_entry *b, walk_mode mode) {
+    w->block = b;
     if (b->is_cut) walk_pop_all(w);
     if (b->head->base_ticks > w->ticks) w->ticks = b->head->base_ticks;
     w->thread = thread_number(w->d, b->head->thread);
@@ -4629,6 +4652,7 @@ static worker *workers_new(session *s) {
         workers[i].s = s;
         workers[i].first_ns = UINT64_MAX;
         workers[i].sites = must_alloc(s->dump_count, sizeof *workers[i].sites);
+        workers[i].undefined = must_alloc(s->dump_count, sizeof *workers[i].undefined);
         for (j = 0; j < s->dump_count; j++) workers[i].sites[j] = must_alloc(sites_room(&s->dumps[j]), sizeof **workers[i].sites);
     }
     return workers;
@@ -4639,6 +4663,7 @@ static void workers_free(session *s, worker *workers) {
     for (i = 0; i < s->opt->jobs; i++) {
         for (j = 0; j < s->dump_count; j++) free(workers[i].sites[j]);
         free(workers[i].sites);
+        free(workers[i].undefined);
         for (j = 0; j < workers[i].row_room; j++) {
             if (!workers[i].rows[j]) continue;
             figures_free(workers[i].rows[j]);
@@ -4814,6 +4839,17 @@ static void workers_merge(session *s, const worker *workers) {
     }
 }
 
+/* One complaint a dump about spans whose site nobody defined: about the first, whichever worker met it. */
+static void complain_undefined(session *s, const worker *workers) {
+    size_t i, j;
+    for (i = 0; i < s->dump_count; i++) {
+        undefined_site first = { 0, 0, 0, 0 };
+        for (j = 0; j < s->opt->jobs; j++)
+            if (undefined_is_earlier(&workers[j].undefined[i], &first)) first = workers[j].undefined[i];
+        if (first.offset) complain(s, s->dumps[i].path, first.offset, "a span's site %" PRIu32 " is not defined", first.site);
+    }
+}
+
 /* Counts everything: rows with their figures and percentiles, totals, checkpoints. */
 static void count_all(session *s) {
     stats_pass p = { s, NULL, NULL, 0, WALK_STATS };
@@ -4829,6 +4865,7 @@ static void count_all(session *s) {
     extras_count(s, &p.workers[0], WALK_STATS);
     foreign_window(s, &p.workers[0]);
     workers_merge(s, p.workers);
+    complain_undefined(s, p.workers);
     workers_free(s, p.workers);
     free(p.tasks);
     if (s->first_ns > s->last_ns) s->first_ns = s->last_ns = 0;
@@ -6116,8 +6153,9 @@ static void write_summary(session *s, output *o) {
               s->first_ns, s->last_ns - s->first_ns, s->thread_time);
     if (limit) text_u64(t, limit);
     else text_str(t, "null");
-    text_form(t, ",\"dropped_events\":%" PRIu64 ",\"overwritten_events\":%" PRIu64 ",\"unfinished_events\":%" PRIu64 ",\"damaged\":%s,\n\"process_resources\":",
-              s->dropped, s->overwritten, s->unfinished + s->async_unfinished, s->damaged ? "true" : "false");
+    text_form(t, ",\"dropped_events\":%" PRIu64 ",\"overwritten_events\":%" PRIu64 ",\"unfinished_events\":%" PRIu64 ",\"orphan_ends\":%" PRIu64
+              ",\"damaged\":%s,\n\"process_resources\":",
+              s->dropped, s->overwritten, s->unfinished + s->async_unfinished, s->orphan_ends, s->damaged ? "true" : "false");
     write_resources(s, t);
     text_str(t, ",\n\"validation_issues\":");
     write_issues(s, t);
@@ -7798,6 +7836,7 @@ static void dump_note(const session *s, const dump_input *d) {
     if (s->opt->quiet) return;
     if (d->head.state == SPANPROF_DUMP_RECORDING && !(d->head.flags & SPANPROF_DUMP_SNAPSHOT))
         diag(d->path, NO_OFFSET, "note: the process was killed or still records; what it had not ended is shown as unfinished");
+    if (d->head.orphan_ends) diag(d->path, NO_OFFSET, "note: %" PRIu64 " ends without a begin", d->head.orphan_ends);
     if (d->head.write_error) diag(d->path, NO_OFFSET, "note: recording stopped early: %s", strerror((int)(d->head.write_error & 0xffff)));
 }
 
@@ -7824,6 +7863,7 @@ static int read_dump(session *s, const char *path, unsigned char *data, size_t s
     dump_note(s, d);
     s->dropped += d->dropped;
     s->overwritten += d->overwritten;
+    s->orphan_ends += d->head.orphan_ends;
     return 0;
 }
 
