@@ -3193,7 +3193,9 @@ static void spanprof_i_finish_foreign(spanprof_i_thread *self, spanprof_span spa
     generation = spanprof_i_claim_end(self);
     if (!generation) return;
     if (span.pos >> (SPANPROF_POS_WORD_BITS + SPANPROF_POS_LANE_BITS) == (self->lane->session->number & 1023u) && spanprof_i_record_end(self, 0, span.pos, now)) {
-        SPANPROF_I_ADD(&self->lane->session->foreign_ends, 1);
+        /* Of a thread before us on this lane, in this window: the window knows its end. */
+        if (span.pos - self->lane->pos < SPANPROF_I_WORDS) self->lane->left_open--;
+        else SPANPROF_I_ADD(&self->lane->session->foreign_ends, 1);
         if (spanprof_i_lock(&cold)) {
             spanprof_i_tell_owner(self, span.pos);
             spanprof_i_unlock(&cold);
