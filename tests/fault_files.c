@@ -342,12 +342,12 @@ static void raised_rights(void) {
 }
 
 int main(int argc, char **argv) {
-    static const long disks[] = { 0, 4, 64, 68, 128, 132, 192, 196, 256, 300, 384, 512, 700 };
+    static const long disks[] = { 1, 4, 64, 68, 128, 132, 192, 196, 256, 300, 384, 512, 700 };
     size_t i;
     long size;
     if (argc > 1 && !strcmp(argv[1], "program")) return program(argc, argv);
     child_self = argv[0];
-    for (i = 1; i < sizeof disks / sizeof *disks; i++) {
+    for (i = 0; i < sizeof disks / sizeof *disks; i++) {
         fault_run(full_disk, disks[i]);
         fault_check("a disk too small", -1, 1);
         if (!fault_got->skipped) CHECK(fault_got->dropped > 0 || fault_got->start != SPANPROF_OK);
@@ -356,6 +356,10 @@ int main(int argc, char **argv) {
     fault_check("a disk that fills up", 1, 1);
     fault_run(no_inodes, 1);
     fault_check("a disk without inodes", 0, 0);
+    fault_run(file_size, 0); /* not even stderr's file may grow */
+    CHECK_INT(0, fault_status);
+    CHECK_INT(1, fault_got->finished);
+    CHECK_INT(SPANPROF_ERR_OPEN, fault_got->start);
     for (i = 0; i < sizeof disks / sizeof *disks; i++) {
         unlink("size.dump");
         fault_run(file_size, disks[i]);
