@@ -3230,6 +3230,8 @@ static int json_trace_read(const char *file, json_on_event on_event, void *user,
         report->why = r.in.p == r.in.end ? "is empty" : "is neither a dump nor JSON";
         r.result = -1;
     }
+    /* Compressed data is looked at to its end, where its checksum stands, wherever the text stopped making sense. */
+    while (r.in.zip && json_more(&r.in, r.in.end)) r.in.p = r.in.end;
     if (r.in.zip && r.in.zip->error) {
         report->why = r.in.zip->error;
         json_count(report, JSON_COMPRESSED, r.in.zip->error_offset);
