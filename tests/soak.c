@@ -133,9 +133,14 @@ static void hand_over(life *l) {
 }
 static void attribute(life *l) {
     pthread_rwlock_rdlock(&pause_lock);
-    if (!is_paused && innermost()) {
+    if (!is_paused) { /* of a span of its own: another thread may be ending the one around it */
+        const uint64_t before = innermost();
+        SPANPROF_SPAN("scope");
+        const int recorded = is_new(before);
+        began(l, SCOPE, recorded);
         SPANPROF_ATTR_I64("key", 1);
-        if (!bounded) add(&l->account->attributes, 1);
+        if (recorded) add(&l->account->attributes, 1);
+        if (recorded) ended(l->account, SCOPE);
     }
     pthread_rwlock_unlock(&pause_lock);
 }
