@@ -113,23 +113,17 @@ static void held(life *l) {
 }
 static void hand_over(life *l) {
     box *b = &boxes[below(l, BOXES)], taken;
-    const spanprof_span span = handle(l);
+    spanprof_span span = handle(l);
     pthread_mutex_lock(&box_lock);
     taken = *b;
     b->pos = span.pos;
     b->account = l->account;
     pthread_mutex_unlock(&box_lock);
     if (!taken.pos) return;
-    /* The end of another thread's span needs recording to be on. */
-    pthread_rwlock_rdlock(&pause_lock);
-    if (!is_paused) {
-        spanprof_span other;
-        other.pos = taken.pos;
-        spanprof_end(other);
-        ended(taken.account, HANDLE);
-        add(&handed, 1);
-    }
-    pthread_rwlock_unlock(&pause_lock);
+    span.pos = taken.pos;
+    spanprof_end(span);
+    ended(taken.account, HANDLE);
+    add(&handed, 1);
 }
 static void attribute(life *l) {
     pthread_rwlock_rdlock(&pause_lock);
