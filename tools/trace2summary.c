@@ -2,8 +2,8 @@
  * SPDX-License-Identifier: MIT. Part of spanprof; the dump format is that of ../spanprof.h, section 9.
  *
  * In:    dumps of spanprof; Trace Event JSON, plain or gzipped (.json, .json.gz); - is standard input.
- * Out:   trace JSON (Perfetto, chrome://tracing, speedscope), summary JSON, a table; on request folded stacks, a flame
- *        graph, CSV. An output is written beside its place and renamed, so it appears whole or not at all.
+ * Out:   trace JSON (Perfetto, chrome://tracing, speedscope), summary JSON, a table; on request folded stacks, a
+ *        picture of the time line, CSV. An output is written beside its place and renamed, so it appears whole or not at all.
  * Exit:  0 done; 1 a regression (compare); 2 wrong usage; 3 an input was damaged, the readable part was converted;
  *        4 an output could not be written, or memory ran out.
  *
@@ -17,7 +17,7 @@
  * kinds of input go the same way.
  *
  * Contents: limits; types; memory, text and diagnostics; names; inputs; dump reader; clock; inflate; Trace Event JSON;
- * spans of foreign JSON; rows and statistics; span matching; passes; ids; outputs; trace; table; summary; CSV; call tree;
+ * spans of foreign JSON; rows and statistics; span matching; passes; ids; outputs; trace; table; summary; CSV; call tree; SVG;
  * compare; run; reading all inputs; usage and options; main.
  */
 #define _DEFAULT_SOURCE 1
@@ -341,8 +341,8 @@ typedef struct dump_input {
 
 typedef struct process_entry {
     uint64_t key;
-    uint32_t pid, name, is_json;
-    const char *host;
+    uint32_t pid, is_json;
+    uint32_t name, host, label; /* label: the name, and the rank and host where there are several */
     int32_t rank;
     track_entry *tracks;
     size_t track_count, track_room;
@@ -380,6 +380,7 @@ typedef struct session {
     size_t dump_count, dump_room;
     process_entry *processes;
     size_t process_count, process_room;
+    uint32_t *process_order; /* by rank, then as they came */
     async_event *asyncs;
     size_t async_count, async_room;
     uint64_t *async_stack; /* begins that wait for an end: they nest */
@@ -4974,6 +4975,37 @@ static thread_entry *thread_of_earlier(session *s, const dump_input *d, const th
     return NULL;
 }
 
+/* Names the processes so that they can be told apart, and brings them in order. */
+static void processes_order(session *s) {
+    size_t i, j, n = 0;
+    uint32_t known = 0;
+    bool hosts = false;
+    s->process_order = must_alloc(s->process_count, sizeof *s->process_order);
+    for (i = 0; i < s->process_count; i++) {
+        const uint32_t host = s->processes[i].host;
+        if (!name_raw(&s->names, host).n) continue;
+        hosts |= known && host != known;
+        known = host;
+    }
+    for (i = 0; i < s->process_count; i++) {
+        process_entry *p = &s->processes[i];
+        const slice host = name_raw(&s->names, p->host);
+        textbuf t = { NULL, 0, 0, false };
+        text_slice(&t, name_raw(&s->names, p->name));
+        if (p->rank >= 0) text_form(&t, " (rank %" PRId32 "%s", p->rank, host.n ? ", host " : ")");
+        else if (hosts && host.n) text_str(&t, " (host ");
+        if (host.n && (p->rank >= 0 || hosts)) {
+            text_slice(&t, host);
+            text_byte(&t, ')');
+        }
+        if (!text_end(&t)) out_of_memory();
+        p->label = name_number(&s->names, (slice){ t.p, t.n });
+        text_free(&t);
+        for (j = n++; j > 0 && p->rank >= 0 && (uint32_t)p->rank < (uint32_t)s->processes[s->process_order[j - 1]].rank; j--) s->process_order[j] = s->process_order[j - 1];
+        s->process_order[j] = (uint32_t)i;
+    }
+}
+
 /* Gives every process, thread and track its ids. */
 static void ids_assign(session *s) {
     id_set set = { NULL, 0, 0 };
@@ -5605,10 +5637,19 @@ static void write_metadata_number(textbuf *t, const char *name, uint32_t pid, ui
     write_metadata(t, name, pid, tid, (slice){ line, (size_t)(put_u64(line, value) - line) }, "sort_index");
 }
 
-static slice thread_label(session *s, const process_entry *p, const thread_entry *t, char *line, size_t room) {
-    if (t->name) return name_json(&s->names, t->name);
-    if (t->system_id == p->pid && t->tid == p->pid) return SLICE("\"main\"");
-    snprintf(line, room, "\"thread %" PRIu64 "\"", t->system_id ? t->system_id : t->tid);
+static void write_thread_name(textbuf *t, uint32_t pid, uint32_t tid, slice name) {
+    textbuf json = { NULL, 0, 0, false };
+    text_json(&json, name);
+    t->failed |= json.failed;
+    write_metadata(t, "thread_name", pid, tid, (slice){ json.p, json.n }, "name");
+    text_free(&json);
+}
+
+/* What a thread is called; `line` serves those without a name. */
+static slice thread_title(session *s, const process_entry *p, const thread_entry *t, char *line, size_t room) {
+    if (t->name) return name_raw(&s->names, t->name);
+    if (t->system_id == p->pid && t->tid == p->pid) return SLICE("main");
+    snprintf(line, room, "thread %" PRIu64, t->system_id ? t->system_id : t->tid);
     return slice_of(line);
 }
 
@@ -5619,9 +5660,10 @@ static void write_trace_names(session *s, output *o) {
     const size_t first = t->n;
     size_t i, j, k, order = 0;
     for (i = 0; i < s->process_count; i++) {
-        process_entry *p = &s->processes[i];
+        const uint32_t number = s->process_order[i];
+        process_entry *p = &s->processes[number];
         uint64_t place = 0;
-        write_metadata(t, "process_name", p->pid, 0, name_json(&s->names, p->name), "name");
+        write_metadata(t, "process_name", p->pid, 0, name_json(&s->names, p->label), "name");
         if (i == 0 && !t->failed) t->p[first] = ' '; /* each event brings the comma before it, the first needs none */
         write_metadata_number(t, "process_sort_index", p->pid, 0, order++);
         if (p->rank >= 0) {
@@ -5630,17 +5672,17 @@ static void write_trace_names(session *s, output *o) {
         }
         for (j = p->first_dump; j < p->end_dump; j++) {
             dump_input *d = &s->dumps[j];
-            for (k = 0; d->process == i && k < d->thread_count; k++) {
+            for (k = 0; d->process == number && k < d->thread_count; k++) {
                 const thread_entry *thread = &d->threads[k];
                 if (!thread->used || thread->shared) continue;
-                write_metadata(t, "thread_name", p->pid, thread->tid, thread_label(s, p, thread, line, sizeof line), "name");
+                write_thread_name(t, p->pid, thread->tid, thread_title(s, p, thread, line, sizeof line));
                 write_metadata_number(t, "thread_sort_index", p->pid, thread->tid, place++);
                 output_room(o);
             }
         }
     }
     for (i = 0; i < s->process_count; i++) {
-        process_entry *p = &s->processes[i];
+        process_entry *p = &s->processes[s->process_order[i]];
         for (j = 0; j < p->group_count; j++) {
             slice name = { NULL, 0 };
             for (k = 0; k < p->track_count && !name.p; k++)
@@ -5939,7 +5981,7 @@ static void row_label(session *s, textbuf *t, const row_entry *r) {
     if (r->key.kind != ROW_SPAN) text_form(t, " (%s)", kind_names[r->key.kind]);
     if (r->key.process) {
         text_str(t, " @");
-        text_plain(t, name_raw(&s->names, s->processes[r->key.process - 1].name));
+        text_plain(t, name_raw(&s->names, s->processes[r->key.process - 1].label));
         text_form(t, "/%" PRIu32, s->processes[r->key.process - 1].pid);
     }
 }
@@ -6023,7 +6065,7 @@ static void write_key(session *s, textbuf *t, const row_key *key) {
     }
     if (key->process) {
         text_str(t, ",\"process\":");
-        text_slice(t, name_json(&s->names, s->processes[key->process - 1].name));
+        text_slice(t, name_json(&s->names, s->processes[key->process - 1].label));
         text_form(t, ",\"pid\":%" PRIu32, s->processes[key->process - 1].pid);
     }
     text_byte(t, '}');
@@ -6192,7 +6234,7 @@ static void write_csv(session *s, output *o) {
             text_byte(t, ',');
         }
         if (r->key.process) {
-            text_csv(t, name_raw(&s->names, s->processes[r->key.process - 1].name));
+            text_csv(t, name_raw(&s->names, s->processes[r->key.process - 1].label));
             text_form(t, ",%" PRIu32, s->processes[r->key.process - 1].pid);
         } else {
             text_byte(t, ',');
@@ -6242,13 +6284,12 @@ static void write_spans(session *s, output *o) {
     write_lanes(s, o, &visit);
 }
 
-/* ---- call tree: folded stacks and flame graph ------------------------------------------------------------------- */
+/* ---- call tree: folded stacks ----------------------------------------------------------------------------------- */
 
 typedef struct tree_node {
     size_t parent;
     uint32_t name;
-    uint64_t self, total;
-    double x; /* left edge, in ns */
+    uint64_t self;
 } tree_node;
 
 /* Nodes by the path of names that leads to them; a parent has a lower number than its children. */
@@ -6316,14 +6357,10 @@ static void tree_build(call_tree *t, session *s) {
         walk_begin(&w, s, d, tasks[i].lane, &workers[0]);
         w.visit = &visit;
         w.user = t;
-        if (s->opt->by_process) w.open[0].node = tree_child(t, 0, s->processes[d->process].name);
+        if (s->opt->by_process) w.open[0].node = tree_child(t, 0, s->processes[d->process].label);
         for (b = 0; b < w.l->count; b++) walk_block(&w, &d->blocks[w.l->first + b], WALK_VISIT);
         walk_pop_all(&w);
         walk_end(&w);
-    }
-    for (i = t->count - 1; i > 0; i--) {
-        t->nodes[i].total += t->nodes[i].self;
-        t->nodes[t->nodes[i].parent].total += t->nodes[i].total;
     }
     workers_free(s, workers);
     free(tasks);
@@ -6389,6 +6426,44 @@ static void write_folded(session *s, output *o) {
     tree_free(&t);
 }
 
+/* ---- SVG: a still picture of the time line ---------------------------------------------------------------------- */
+
+/* Sizes in pixels. A picture has at most SVG_SHAPES rectangles: spans narrower than a grain share one. */
+enum { SVG_WIDTH = 1200, SVG_LEFT = 170, SVG_RIGHT = 10, SVG_TOP = 30, SVG_ROW = 16, SVG_GAP = 6, SVG_CHARACTER = 6,
+       SVG_DEPTHS = 32, SVG_ROWS = 400, SVG_CELLS = 5000, SVG_SHAPES = 20000, SVG_COLORS = 12 };
+
+/* Neighbours that are too narrow to be drawn one by one, at one depth of a track. */
+typedef struct svg_run {
+    uint64_t from, to, busy, count;
+    slice name;
+    bool mixed; /* of several names */
+} svg_run;
+
+typedef struct svg_track {
+    uint32_t process, pid, tid;
+    uint32_t depths;  /* in use */
+    uint32_t is_deeper; /* than what is drawn */
+    size_t first_run; /* of the rows */
+    uint32_t y;
+    char label[64];
+    uint64_t ends[SVG_DEPTHS]; /* of the spans of a track that is no thread */
+} svg_track;
+
+typedef struct svg_picture {
+    session *s;
+    output *o;
+    svg_track *tracks;
+    size_t track_count, track_room;
+    uint32_t **by_thread;  /* per dump and thread: 1 + track */
+    size_t *by_track;      /* per process: the first of its other tracks */
+    svg_run *runs;
+    uint64_t from, to;     /* what is shown */
+    double scale;          /* pixels a ns */
+    uint64_t grain;        /* ns */
+    uint64_t shapes, left_out;
+    bool drawing;          /* else the depths are found */
+} svg_picture;
+
 /* Text inside XML: what it does not allow becomes \xNN. */
 static void text_xml(textbuf *t, slice s) {
     textbuf plain = { NULL, 0, 0, false };
@@ -6399,56 +6474,333 @@ static void text_xml(textbuf *t, slice s) {
         else if (plain.p[i] == '>') text_str(t, "&gt;");
         else if (plain.p[i] == '&') text_str(t, "&amp;");
         else if (plain.p[i] == '"') text_str(t, "&quot;");
-        else text_byte(t, plain.p[i]);
+        /* U+FFFE and U+FFFF are no characters of XML. */
+        else if (plain.n - i >= 3 && memcmp(plain.p + i, "\xef\xbf", 2) == 0 && (unsigned char)plain.p[i + 2] >= 0xbe) {
+            text_str(t, "\xef\xbf\xbd");
+            i += 2;
+        } else text_byte(t, plain.p[i]);
     }
     text_free(&plain);
 }
 
-/* A flame graph: the outermost spans at the top, width by total time; hovering tells the figures. */
-static void write_svg(session *s, output *o) {
-    enum { WIDTH = 1200, ROW = 17, TOP = 30 };
-    call_tree t;
-    tree_item *items;
-    size_t *depth, deepest = 0, i;
-    double *used, scale;
-    tree_build(&t, s);
-    items = tree_sorted(&t);
-    depth = must_alloc(t.count, sizeof *depth);
-    used = must_alloc(t.count, sizeof *used);
-    scale = t.nodes[0].total ? (double)WIDTH / (double)t.nodes[0].total : 0;
-    for (i = 1; i < t.count; i++) {
-        depth[i] = depth[t.nodes[i].parent] + 1;
-        if ((double)t.nodes[i].total * scale >= 0.1 && depth[i] > deepest) deepest = depth[i];
+/* A text that is cut to `room` characters, with an ellipsis where it was. */
+static void text_xml_cut(textbuf *t, slice s, size_t room) {
+    if (text_width(s) <= room) {
+        text_xml(t, s);
+        return;
     }
-    text_form(&o->text, "<svg xmlns=\"http://www.w3.org/2000/svg\" width=\"%d\" height=\"%zu\" font-family=\"monospace\" font-size=\"11\">\n", WIDTH, TOP + deepest * ROW + 10);
-    text_form(&o->text, "<rect width=\"100%%\" height=\"100%%\" fill=\"#fff\"/>\n<text x=\"4\" y=\"18\">%" PRIu64 " ns in spans</text>\n", t.nodes[0].total);
-    for (i = 0; i + 1 < t.count; i++) {
-        const size_t number = items[i].number, parent = t.nodes[number].parent;
-        tree_node *n = &t.nodes[number];
-        const double width = (double)n->total * scale;
-        const slice name = name_raw(&s->names, n->name);
-        const unsigned hue = (unsigned)(hash_bytes(name.p, name.n) % 60);
-        n->x = t.nodes[parent].x + used[parent];
-        used[parent] += (double)n->total;
-        if (width < 0.1) continue;
-        text_form(&o->text, "<g><title>");
-        text_xml(&o->text, name);
-        text_form(&o->text, " (total %" PRIu64 " ns, self %" PRIu64 " ns, %.2f %%)</title>", n->total, n->self, width * 100 / WIDTH);
-        text_form(&o->text, "<rect x=\"%.1f\" y=\"%zu\" width=\"%.1f\" height=\"%d\" fill=\"hsl(%u,80%%,65%%)\" stroke=\"#fff\" stroke-width=\"0.5\"/>",
-                  n->x * scale, TOP + (depth[number] - 1) * ROW, width, ROW - 1, hue);
-        if (width > 30) {
-            text_form(&o->text, "<text x=\"%.1f\" y=\"%zu\">", n->x * scale + 2, TOP + (depth[number] - 1) * ROW + 12);
-            text_xml(&o->text, label_cut(name, (size_t)((width - 4) / 6.7)));
-            text_str(&o->text, "</text>");
+    text_xml(t, label_cut(s, room - 1));
+    text_str(t, "\xe2\x80\xa6");
+}
+
+static svg_track *svg_add_track(svg_picture *g, uint32_t process, uint32_t pid, uint32_t tid, slice label) {
+    textbuf plain = { NULL, 0, 0, false };
+    svg_track *track;
+    slice cut;
+    must_grow(&g->tracks, &g->track_room, g->track_count + 1, sizeof *g->tracks);
+    track = &g->tracks[g->track_count++];
+    memset(track, 0, sizeof *track);
+    track->process = process;
+    track->pid = pid;
+    track->tid = tid;
+    text_plain(&plain, label);
+    cut = label_cut((slice){ plain.p, plain.n }, (SVG_LEFT - 12) / SVG_CHARACTER);
+    if (cut.n >= sizeof track->label) cut = label_cut(cut, sizeof track->label / 4);
+    memcpy(track->label, cut.p ? cut.p : "", cut.n);
+    text_free(&plain);
+    return track;
+}
+
+/* Every thread and track of the trace, in its order. */
+static void svg_add_tracks(svg_picture *g) {
+    session *s = g->s;
+    size_t i, j, k, n;
+    char line[64];
+    g->by_thread = must_alloc(s->dump_count, sizeof *g->by_thread);
+    g->by_track = must_alloc(s->process_count, sizeof *g->by_track);
+    for (j = 0; j < s->dump_count; j++) g->by_thread[j] = must_alloc(s->dumps[j].thread_count, sizeof **g->by_thread);
+    for (i = 0; i < s->process_count; i++) {
+        const uint32_t number = s->process_order[i];
+        const process_entry *p = &s->processes[number];
+        const size_t first = g->track_count;
+        for (j = p->first_dump; j < p->end_dump; j++)
+            for (k = 0; s->dumps[j].process == number && k < s->dumps[j].thread_count; k++) {
+                const thread_entry *thread = &s->dumps[j].threads[k];
+                if (!thread->used) continue;
+                for (n = first; thread->shared && n < g->track_count && g->tracks[n].tid != thread->tid; n++) {}
+                if (!thread->shared || n == g->track_count) {
+                    n = g->track_count;
+                    svg_add_track(g, number, p->pid, thread->tid, thread_title(s, p, thread, line, sizeof line));
+                }
+                g->by_thread[j][k] = (uint32_t)n + 1;
+            }
+    }
+    for (i = 0; i < s->process_count; i++) {
+        const process_entry *p = &s->processes[s->process_order[i]];
+        g->by_track[s->process_order[i]] = g->track_count;
+        for (j = 0; j < p->track_count; j++) {
+            const slice group = name_raw(&s->names, p->tracks[j].process_name), name = name_raw(&s->names, p->tracks[j].name);
+            textbuf label = { NULL, 0, 0, false };
+            if (group.n) text_slice(&label, group);
+            else text_form(&label, "device %" PRIu32, p->tracks[j].group);
+            text_byte(&label, ' ');
+            if (name.n) text_slice(&label, name);
+            else text_form(&label, "track %" PRIu64, p->tracks[j].number);
+            svg_add_track(g, s->process_order[i], p->tracks[j].pid, p->tracks[j].tid, (slice){ label.p, label.n });
+            text_free(&label);
         }
-        text_str(&o->text, "</g>\n");
-        output_room(o);
     }
-    text_str(&o->text, "</svg>\n");
-    free(used);
-    free(depth);
-    free(items);
-    tree_free(&t);
+}
+
+static double svg_x(const svg_picture *g, uint64_t ns) {
+    const uint64_t inside = ns < g->from ? g->from : ns > g->to ? g->to : ns;
+    return SVG_LEFT + (double)(inside - g->from) * g->scale;
+}
+
+static unsigned svg_color(slice name) { return (unsigned)(hash_bytes(name.p, name.n) % SVG_COLORS); }
+
+/* One rectangle with its tooltip and, where it fits, its name. `color` is a class. */
+static void svg_shape(svg_picture *g, uint32_t y, uint64_t from, uint64_t to, const char *color, slice title, slice name) {
+    textbuf *t = &g->o->text;
+    const double x = svg_x(g, from), width = svg_x(g, to) - x;
+    const size_t room = width > 2 * SVG_CHARACTER ? (size_t)(width - 6) / SVG_CHARACTER : 0;
+    if (g->shapes == SVG_SHAPES) {
+        g->left_out++;
+        return;
+    }
+    g->shapes++;
+    text_form(t, "<g><title>");
+    text_slice(t, title);
+    text_form(t, "</title><rect class=\"%s\" x=\"%.2f\" y=\"%" PRIu32 "\" width=\"%.2f\" height=\"%d\"/>", color, x, y, width < 0.3 ? 0.3 : width, SVG_ROW - 1);
+    if (room >= 3) {
+        text_form(t, "<text class=\"n\" x=\"%.2f\" y=\"%" PRIu32 "\">", x + 3, y + 11);
+        text_xml_cut(t, name, room);
+        text_str(t, "</text>");
+    }
+    text_str(t, "</g>\n");
+    output_room(g->o);
+}
+
+static void svg_flush(svg_picture *g, svg_run *run, uint32_t y) {
+    textbuf title = { NULL, 0, 0, false }, name = { NULL, 0, 0, false };
+    char color[16], busy[32];
+    if (!run->count) return;
+    time_text(busy, sizeof busy, run->busy);
+    if (run->mixed) text_form(&title, "%" PRIu64 " spans", run->count);
+    else text_xml(&title, run->name);
+    if (!run->mixed && run->count > 1) text_form(&title, ", %" PRIu64 " times", run->count);
+    text_form(&title, ": %s", busy);
+    if (run->mixed) text_form(&name, "%" PRIu64 " spans", run->count);
+    else text_slice(&name, run->name);
+    if (run->mixed) snprintf(color, sizeof color, "m");
+    else snprintf(color, sizeof color, "c%u", svg_color(run->name));
+    svg_shape(g, y, run->from, run->to, color, (slice){ title.p, title.n }, (slice){ name.p, name.n });
+    text_free(&title);
+    text_free(&name);
+    memset(run, 0, sizeof *run);
+}
+
+/* A span of a track into the picture, times from the trace's origin. */
+static void svg_span(svg_picture *g, svg_track *track, uint32_t depth, slice name, uint64_t from, uint64_t to, const char *state) {
+    svg_run *run;
+    const uint32_t y = track->y + depth * SVG_ROW;
+    if (depth >= SVG_DEPTHS) {
+        track->is_deeper = 1;
+        return;
+    }
+    if (!g->drawing) {
+        if (depth + 1 > track->depths) track->depths = depth + 1;
+        return;
+    }
+    if (!track->y || depth >= track->depths) return; /* the picture has no room for the track */
+    run = &g->runs[track->first_run + depth];
+    if (to - from >= g->grain || *state) {
+        textbuf title = { NULL, 0, 0, false };
+        char color[16], lasts[32], begins[32];
+        svg_flush(g, run, y);
+        time_text(lasts, sizeof lasts, to - from);
+        time_text(begins, sizeof begins, from);
+        text_xml(&title, name);
+        text_form(&title, ": %s at %s%s", lasts, begins, state);
+        snprintf(color, sizeof color, "c%u%s", svg_color(name), *state ? " u" : "");
+        svg_shape(g, y, from, to, color, (slice){ title.p, title.n }, name);
+        text_free(&title);
+        return;
+    }
+    if (run->count && (from > run->to + g->grain || from < run->from)) svg_flush(g, run, y);
+    if (!run->count) {
+        run->from = from;
+        run->name = name;
+    }
+    run->mixed |= !slice_is(run->name, name);
+    if (to > run->to) run->to = to;
+    run->busy += to - from;
+    run->count++;
+}
+
+static void svg_visit(walk *w, const span_view *v) {
+    svg_picture *g = w->user;
+    const uint32_t track = g->by_thread[w->d - w->s->dumps][w->thread];
+    const char *state = v->unfinished ? ", unfinished" : v->elsewhere ? ", ended on another thread" : v->crossing ? ", ends after the span that holds it" : "";
+    slice name;
+    if (!track || is_thinned(w->s, v->start_ns, v->end_ns)) return;
+    name = name_raw(&w->s->names, v->name.p ? name_number(&w->s->names, v->name) : site_name(w->s, w->d, v->site));
+    svg_span(g, &g->tracks[track - 1], v->depth, name, v->start_ns - w->s->first_ns, v->end_ns - w->s->first_ns, state);
+}
+
+/* All spans: of threads, then of other tracks, where one that overlaps another goes a row lower. */
+static void svg_walk(svg_picture *g) {
+    static const visitor visit = { svg_visit, NULL, NULL, NULL };
+    session *s = g->s;
+    size_t count, i, b;
+    lane_task *tasks = tasks_by_lane(s, &count);
+    worker *workers = workers_new(s);
+    for (i = 0; i < count; i++) {
+        dump_input *d = &s->dumps[tasks[i].dump];
+        walk w;
+        walk_begin(&w, s, d, tasks[i].lane, &workers[0]);
+        w.visit = &visit;
+        w.user = g;
+        for (b = 0; b < w.l->count; b++) walk_block(&w, &d->blocks[w.l->first + b], WALK_VISIT);
+        walk_end(&w);
+    }
+    workers_free(s, workers);
+    free(tasks);
+    for (i = 0; i < g->track_count; i++) memset(g->tracks[i].ends, 0, sizeof g->tracks[i].ends);
+    for (i = 0; i < s->track_count; i++) {
+        const track_event *e = &s->tracks[i];
+        svg_track *track = &g->tracks[g->by_track[e->process] + e->track];
+        const uint64_t from = e->start - s->first_ns, to = from + e->duration;
+        uint32_t depth = 0;
+        if (is_thinned(s, e->start, e->start + e->duration)) continue;
+        while (depth < SVG_DEPTHS && track->ends[depth] > from) depth++;
+        if (depth < SVG_DEPTHS) track->ends[depth] = to;
+        svg_span(g, track, depth, name_raw(&s->names, e->name), from, to, "");
+    }
+}
+
+/* Places the tracks; the height of the picture. */
+static uint32_t svg_place(svg_picture *g, size_t *hidden) {
+    size_t i, rows = 0;
+    uint32_t y = SVG_TOP, process = UINT32_MAX;
+    const double width = SVG_WIDTH - SVG_LEFT - SVG_RIGHT;
+    *hidden = 0;
+    for (i = 0; i < g->track_count; i++) {
+        svg_track *track = &g->tracks[i];
+        if (!track->depths) continue;
+        if (rows + track->depths > SVG_ROWS) {
+            ++*hidden;
+            continue;
+        }
+        if (track->process != process && g->s->process_count > 1) y += SVG_ROW;
+        process = track->process;
+        track->first_run = rows;
+        track->y = y;
+        rows += track->depths;
+        y += track->depths * SVG_ROW + SVG_GAP;
+    }
+    g->runs = must_alloc(rows, sizeof *g->runs);
+    g->scale = g->to > g->from ? width / (double)(g->to - g->from) : 0;
+    g->grain = g->to > g->from ? (uint64_t)((double)(g->to - g->from) * ((double)(rows ? rows : 1) < SVG_CELLS / width ? 1 / width : (double)rows / SVG_CELLS)) : 0;
+    if (g->grain == 0) g->grain = 1;
+    return y;
+}
+
+/* A mark of the axis in the unit of the marks, with as many digits as tell them apart. */
+static void svg_mark_text(char *line, size_t room, uint64_t at, uint64_t step) {
+    static const struct { uint64_t unit; const char *name; } units[] = {
+        { UINT64_C(1000000000), "s" }, { 1000000, "ms" }, { 1000, "us" }, { 1, "ns" } };
+    size_t i = 0;
+    int digits = 0;
+    uint64_t rest;
+    while (i < 3 && at < units[i].unit) i++;
+    for (rest = units[i].unit; rest > 1 && step % rest; rest /= 10) digits++;
+    if (at) snprintf(line, room, "%.*f %s", digits, (double)at / (double)units[i].unit, units[i].name);
+    else snprintf(line, room, "0");
+}
+
+/* Time runs to the right; about eight marks at round times. */
+static void svg_axis(const svg_picture *g, uint32_t height) {
+    textbuf *t = &g->o->text;
+    const uint64_t window = g->to - g->from;
+    uint64_t step = 1, at;
+    unsigned turn = 0;
+    for (; window / step > 10; turn++) {
+        if (step > TIME_MAX / 10) break;
+        step = turn % 3 == 1 ? step / 2 * 5 : step * 2;
+    }
+    for (at = (g->from + step - 1) / step * step; at <= g->to && window; at += step) {
+        char line[32];
+        const double x = svg_x(g, at);
+        svg_mark_text(line, sizeof line, at, step);
+        text_form(t, "<path class=\"g\" d=\"M%.2f %dV%" PRIu32 "\"/><text x=\"%.2f\" y=\"14\"%s>%s</text>\n", x, 20, height, x,
+                  x > SVG_WIDTH - 60 ? " text-anchor=\"end\"" : x > SVG_LEFT + 20 ? " text-anchor=\"middle\"" : "", line);
+    }
+}
+
+/* The names of tracks, and of their processes where there are several. */
+static void svg_labels(const svg_picture *g) {
+    textbuf *t = &g->o->text;
+    session *s = g->s;
+    uint32_t process = UINT32_MAX;
+    size_t i;
+    for (i = 0; i < g->track_count; i++) {
+        const svg_track *track = &g->tracks[i];
+        if (!track->y) continue;
+        if (track->process != process && s->process_count > 1) {
+            text_form(t, "<text class=\"b\" x=\"6\" y=\"%" PRIu32 "\">", track->y - SVG_ROW + 11);
+            text_xml_cut(t, name_raw(&s->names, s->processes[track->process].label), 100);
+            text_str(t, "</text>\n");
+        }
+        process = track->process;
+        text_form(t, "<path class=\"g\" d=\"M0 %" PRIu32 "H%d\"/><text x=\"6\" y=\"%" PRIu32 "\">", track->y - SVG_GAP / 2, SVG_WIDTH, track->y + 11);
+        text_xml(t, slice_of(track->label));
+        if (track->is_deeper) text_form(t, "<title>spans deeper than %d are not drawn</title>", SVG_DEPTHS);
+        text_str(t, "</text>\n");
+    }
+}
+
+static void svg_begin(textbuf *t, uint32_t height) {
+    unsigned i;
+    text_form(t, "<svg xmlns=\"http://www.w3.org/2000/svg\" viewBox=\"0 0 %d %" PRIu32 "\" width=\"%d\" height=\"%" PRIu32 "\">\n<style>\n", SVG_WIDTH, height, SVG_WIDTH, height);
+    text_str(t, "rect{stroke:#fff;stroke-width:.4}text{font:11px ui-monospace,Menlo,Consolas,monospace;fill:#24292f}.n{fill:#111;pointer-events:none}.b{font-weight:bold}\n"
+                ".p{fill:#fff}.g{stroke:#888;stroke-opacity:.35;fill:none}.m{fill:#a0a4a8}.u{stroke:#c00;stroke-width:1;stroke-dasharray:3 2;fill-opacity:.6}\n");
+    for (i = 0; i < SVG_COLORS; i++) text_form(t, ".c%u{fill:hsl(%u,60%%,%u%%)}", i, i * (360u / SVG_COLORS), i % 2 ? 72u : 66u);
+    text_str(t, "\n@media(prefers-color-scheme:dark){text{fill:#d0d7de}.n{fill:#111}.p{fill:#0d1117}rect{stroke:#0d1117}}\n</style>\n<rect class=\"p\" width=\"100%\" height=\"100%\"/>\n");
+}
+
+static void write_svg(session *s, output *o) {
+    svg_picture g;
+    size_t hidden, i, row;
+    uint32_t height, foot;
+    memset(&g, 0, sizeof g);
+    g.s = s;
+    g.o = o;
+    g.from = s->opt->window_from;
+    g.to = s->last_ns - s->first_ns < s->opt->window_to ? s->last_ns - s->first_ns : s->opt->window_to;
+    if (g.from > g.to) g.from = g.to;
+    svg_add_tracks(&g);
+    svg_walk(&g);
+    foot = svg_place(&g, &hidden);
+    height = foot + SVG_ROW + 4;
+    svg_begin(&o->text, height);
+    svg_axis(&g, foot);
+    svg_labels(&g);
+    g.drawing = true;
+    svg_walk(&g);
+    for (i = 0; i < g.track_count; i++)
+        for (row = 0; g.tracks[i].y && row < g.tracks[i].depths; row++)
+            svg_flush(&g, &g.runs[g.tracks[i].first_run + row], g.tracks[i].y + (uint32_t)row * SVG_ROW);
+    text_form(&o->text, "<text x=\"6\" y=\"%" PRIu32 "\">%" PRIu64 " spans", foot + 12, s->spans + s->track_count);
+    if (hidden) text_form(&o->text, ", %zu tracks without room here", hidden);
+    if (g.left_out) text_form(&o->text, ", %" PRIu64 " shapes left out", g.left_out);
+    if (s->dropped) text_form(&o->text, ", %" PRIu64 " events dropped", s->dropped);
+    text_str(&o->text, s->damaged ? ", the input was damaged</text>\n</svg>\n" : "</text>\n</svg>\n");
+    for (i = 0; i < s->dump_count; i++) free(g.by_thread[i]);
+    free(g.by_thread);
+    free(g.by_track);
+    free(g.tracks);
+    free(g.runs);
 }
 
 /* ==== compare ====================================================================================================== */
@@ -7480,7 +7832,8 @@ static uint32_t process_of(session *s, const dump_input *d) {
     memset(p, 0, sizeof *p);
     p->key = d->head.process_key;
     p->pid = d->head.pid;
-    p->rank = d->head.rank;
+    p->rank = d->is_json ? -1 : d->head.rank;
+    p->host = name_number(&s->names, slice_of(d->head.host));
     p->is_json = d->is_json;
     p->name = name_number(&s->names, slice_of(d->head.process_name[0] ? d->head.process_name : "(unnamed process)"));
     return (uint32_t)s->process_count++;
@@ -7966,6 +8319,7 @@ static void session_end(session *s) {
     for (i = 0; i < s->rows.count; i++) figures_free(&s->rows.list[i].sum);
     free(s->dumps);
     free(s->processes);
+    free(s->process_order);
     free(s->names.list);
     free(s->names.slots);
     free(s->rows.list);
@@ -7991,7 +8345,7 @@ static const char usage_text[] =
     "  -t, --trace FILE      trace JSON for Perfetto, chrome://tracing, speedscope (- is standard output)\n"
     "  -s, --summary FILE    summary JSON; naming only one of -t and -s writes only that one\n"
     "      --folded FILE     folded stacks of self time in ns, for flame graph tools\n"
-    "      --svg FILE        flame graph\n"
+    "      --svg FILE        a still picture of the time line: threads, depth, the widest spans named\n"
     "      --csv FILE        the rows of the summary as CSV\n"
     "      --spans FILE      one CSV line a span\n"
     "      --no-table        no table on standard output\n"
@@ -8227,6 +8581,7 @@ static int summarise(session *s) {
     for (i = 0; i < s->dump_count; i++)
         for (j = 0; j < s->dumps[i].block_count; j++) s->all_words += s->dumps[i].blocks[j].count;
     count_all(s);
+    processes_order(s);
     ids_assign(s);
     return 0;
 }
