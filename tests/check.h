@@ -14,6 +14,18 @@
 #include <stdio.h>
 #include <string.h>
 
+/* 1 in a program with a sanitizer, which keeps memory of its own for each thread. */
+#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
+#define CHECK_SANITIZED 1
+#elif defined(__has_feature)
+#if __has_feature(address_sanitizer) || __has_feature(thread_sanitizer)
+#define CHECK_SANITIZED 1
+#endif
+#endif
+#ifndef CHECK_SANITIZED
+#define CHECK_SANITIZED 0
+#endif
+
 static unsigned check_passed, check_failed, check_skipped;
 
 static inline int check_report(int good, const char *file, int line, const char *what) {

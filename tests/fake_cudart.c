@@ -313,6 +313,14 @@ static int cuStreamSynchronize(stream *s) {
     break_captures(NULL, 1);
     return sticky;
 }
+static int cuStreamQuery(stream *s) {
+    const int result = called("cuStreamQuery");
+    if (result) return result;
+    s = resolve(s);
+    if (!valid(s)) return 400;
+    break_captures(NULL, 1);
+    return sticky ? sticky : s->held ? 600 : 0;
+}
 static int cuStreamCreate(stream **s, unsigned flags) {
     const int result = called("cuStreamCreate");
     size_t i;
@@ -421,7 +429,7 @@ static const struct { const char *name; unsigned version; entry function; } entr
     ENTRY(cuCtxGetCurrent, 4000) ENTRY(cuCtxGetDevice, 2000) ENTRY(cuCtxPushCurrent, 4000) ENTRY(cuCtxPopCurrent, 4000)
     ENTRY(cuCtxSynchronize, 2000) ENTRY(cuCtxGetId, 12000) ENTRY(cuDevicePrimaryCtxGetState, 7000)
     ENTRY(cuDevicePrimaryCtxRetain, 7000) ENTRY(cuDevicePrimaryCtxRelease, 11000) ENTRY(cuStreamGetCtx, 9020)
-    ENTRY(cuStreamIsCapturing, 10000) ENTRY(cuStreamSynchronize, 2000) ENTRY(cuStreamCreate, 2000) ENTRY(cuStreamDestroy, 4000)
+    ENTRY(cuStreamIsCapturing, 10000) ENTRY(cuStreamSynchronize, 2000) ENTRY(cuStreamQuery, 2000) ENTRY(cuStreamCreate, 2000) ENTRY(cuStreamDestroy, 4000)
     ENTRY(cuThreadExchangeStreamCaptureMode, 10010) ENTRY(cuEventCreate, 2000) ENTRY(cuEventDestroy, 4000) ENTRY(cuEventRecord, 2000)
     ENTRY(cuEventQuery, 2000) ENTRY(cuEventElapsedTime, 2000) ENTRY(cuMemGetInfo, 3020) ENTRY(cuDeviceGetMemPool, 11020)
     ENTRY(cuMemPoolGetAttribute, 11020)

@@ -8,18 +8,6 @@
 #include <pthread.h>
 #include <unistd.h>
 
-#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
-enum { resident_is_ours = 0 };
-#elif defined(__has_feature)
-#if __has_feature(address_sanitizer) || __has_feature(thread_sanitizer)
-enum { resident_is_ours = 0 };
-#else
-enum { resident_is_ours = 1 };
-#endif
-#else
-enum { resident_is_ours = 1 };
-#endif
-
 /* Pages of this process that are in memory, in KiB; 0 where the system does not say. */
 static unsigned long resident_kb(void) {
     unsigned long pages = 0, resident = 0;
@@ -87,7 +75,7 @@ static void threads(int count) {
 static void memory(void) {
     enum { THREADS = 20000 };
     /* Sanitizers keep things of their own for each thread. */
-    const unsigned long slack = resident_is_ours ? 0 : 256 << 10;
+    const unsigned long slack = CHECK_SANITIZED ? 256 << 10 : 0;
     unsigned long before, after;
     dr_dump *d;
     threads(800);
