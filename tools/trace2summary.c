@@ -47,6 +47,7 @@
 #ifdef _WIN32
 #include <io.h>
 #define OPEN_FLAGS O_BINARY
+#define OPEN_NONBLOCK 0
 __declspec(dllimport) int __stdcall MoveFileExA(const char *from, const char *to, unsigned long flags);
 #else
 #ifdef O_CLOEXEC
@@ -54,6 +55,7 @@ __declspec(dllimport) int __stdcall MoveFileExA(const char *from, const char *to
 #else
 #define OPEN_FLAGS 0
 #endif
+#define OPEN_NONBLOCK O_NONBLOCK
 #include <dirent.h>
 #include <sys/mman.h>
 #include <sys/wait.h>
@@ -788,42 +790,48 @@ static slice name_json(name_table *t, uint32_t number) {
 
 /* ---- inputs ----------------------------------------------------------------------------------------------------- */
 
-/* The bytes of an input: mapped where that is possible. 0, or the exit code that says why not. */
-static int load_input(session *s, const char *path, unsigned char **data, size_t *size, int *mapped) {
-    const int is_stdin = strcmp(path, "-") == 0;
-    struct stat st;
+/* The bytes of an open file, mapped where that is possible; 0, or the errno that ended the reading. */
+static int load_file(int fd, const struct stat *st, unsigned char **data, size_t *size, int *mapped) {
     size_t room = 0;
-    int fd = is_stdin ? 0 : open(path, O_RDONLY | OPEN_FLAGS);
     *data = NULL;
     *size = 0;
     *mapped = 0;
-    if (fd < 0 || fstat(fd, &st) != 0 || S_ISDIR(st.st_mode)) {
-        diag(path, NO_OFFSET, "%s", fd < 0 ? strerror(errno) : "not a file");
-        if (fd > 0) close(fd);
-        return EXIT_USAGE;
-    }
 #ifndef _WIN32
-    if (S_ISREG(st.st_mode) && st.st_size > 0 && (uintmax_t)st.st_size < SIZE_MAX) {
+    if (S_ISREG(st->st_mode) && st->st_size > 0 && (uintmax_t)st->st_size < SIZE_MAX) {
         /* Private and writable: a dump of the other byte order is turned round in place. */
-        void *map = mmap(NULL, (size_t)st.st_size, PROT_READ | PROT_WRITE, MAP_PRIVATE, fd, 0);
+        void *map = mmap(NULL, (size_t)st->st_size, PROT_READ | PROT_WRITE, MAP_PRIVATE, fd, 0);
         if (map != MAP_FAILED) {
             *data = map;
-            *size = (size_t)st.st_size;
+            *size = (size_t)st->st_size;
             *mapped = 1;
-            if (!is_stdin) close(fd);
             return 0;
         }
     }
+#else
+    (void)st;
 #endif
     for (;;) {
         ssize_t got;
         must_grow(data, &room, *size + 65536, 1);
         got = read(fd, *data + *size, room - *size);
         if (got < 0 && errno == EINTR) continue;
-        if (got < 0) complain(s, path, *size, "%s", strerror(errno));
-        if (got <= 0) break;
+        if (got <= 0) return got < 0 ? errno : 0;
         *size += (size_t)got;
     }
+}
+
+/* The bytes of an input; 0, or the exit code that says why not. */
+static int load_input(session *s, const char *path, unsigned char **data, size_t *size, int *mapped) {
+    const int is_stdin = strcmp(path, "-") == 0;
+    struct stat st;
+    int fd = is_stdin ? 0 : open(path, O_RDONLY | OPEN_FLAGS), error;
+    if (fd < 0 || fstat(fd, &st) != 0 || S_ISDIR(st.st_mode)) {
+        diag(path, NO_OFFSET, "%s", fd < 0 ? strerror(errno) : "not a file");
+        if (fd > 0) close(fd);
+        return EXIT_USAGE;
+    }
+    error = load_file(fd, &st, data, size, mapped);
+    if (error) complain(s, path, *size, "%s", strerror(error));
     if (!is_stdin) close(fd);
     return 0;
 }
@@ -1482,22 +1490,138 @@ static void block_last_ticks(dump_input *d, const block_entry *b) {
     }
 }
 
-/* Names of places that have none, from their address. */
+/* ---- names of functions from ELF files -------------------------------------------------------------------------- */
+
+/* An ELF file of either size and byte order. What lies outside of the file reads as 0. */
+typedef struct elf_file {
+    const unsigned char *p;
+    size_t n;
+    bool wide, big;
+} elf_file;
+
+typedef struct elf_symbol {
+    uint64_t value, size, name; /* name: offset in the file */
+    uint32_t rank, number;      /* which of several names counts: the lowest rank, then number */
+} elf_symbol;
+
+static uint64_t elf_number(const elf_file *e, uint64_t at, unsigned bytes) {
+    uint64_t v = 0;
+    unsigned i;
+    if (at > e->n || e->n - at < bytes) return 0;
+    for (i = 0; i < bytes; i++) v |= (uint64_t)e->p[at + i] << 8 * (e->big ? bytes - 1 - i : i);
+    return v;
+}
+
+/* A field whose place and size depend on the kind of file. */
+static uint64_t elf_field(const elf_file *e, uint64_t base, unsigned wide_at, unsigned narrow_at) {
+    return elf_number(e, base + (e->wide ? wide_at : narrow_at), e->wide ? 8 : 4);
+}
+
+static int elf_symbol_order(const void *a, const void *b) {
+    const elf_symbol *x = a, *y = b;
+    if (x->value != y->value) return x->value < y->value ? -1 : 1;
+    if (x->rank != y->rank) return x->rank < y->rank ? -1 : 1;
+    return (x->number > y->number) - (x->number < y->number);
+}
+
+/* The functions of the section of that type, sorted by address, the name that counts first; NULL when there are none. */
+static elf_symbol *elf_symbols(const elf_file *e, unsigned type, size_t *count) {
+    const uint64_t sections = elf_field(e, 0, 0x28, 0x20), size = elf_number(e, e->wide ? 0x3a : 0x2e, 2);
+    const uint64_t section_count = elf_number(e, e->wide ? 0x3c : 0x30, 2), entry = e->wide ? 24 : 16;
+    const uint64_t thumb = elf_number(e, 18, 2) == 40; /* EM_ARM: bit 0 of an address is no part of it */
+    elf_symbol *list = NULL;
+    uint64_t i, at = 0, names, names_end, bytes, table;
+    size_t room = 0;
+    *count = 0;
+    for (i = 0; i < section_count && size; i++) {
+        at = sections + i * size;
+        if (at < e->n && elf_number(e, at + 4, 4) == type) break;
+    }
+    if (i == section_count || !size) return NULL;
+    table = elf_field(e, at, 24, 16);
+    bytes = elf_field(e, at, 32, 20);
+    at = sections + elf_number(e, at + (e->wide ? 40u : 24u), 4) * size;
+    names = elf_field(e, at, 24, 16);
+    names_end = elf_field(e, at, 32, 20);
+    if (table > e->n || bytes > e->n - table || names > e->n || names_end > e->n - names) return NULL;
+    names_end += names;
+    for (i = 0; i + entry <= bytes; i += entry) {
+        const uint64_t s = table + i, info = elf_number(e, s + (e->wide ? 4u : 12u), 1);
+        const uint64_t name = names + elf_number(e, s, 4), binding = info >> 4;
+        if ((info & 15) != 2 || !elf_number(e, s + (e->wide ? 6u : 14u), 2) || name >= names_end || !e->p[name]) continue;
+        must_grow(&list, &room, *count + 1, sizeof *list);
+        list[*count] = (elf_symbol){ elf_field(e, s, 8, 4) & ~thumb, elf_field(e, s, 16, 8), name, binding == 1 ? 0 : binding == 2 ? 1 : 2, (uint32_t)*count };
+        ++*count;
+    }
+    if (*count) qsort(list, *count, sizeof *list, elf_symbol_order);
+    return list;
+}
+
+/* The name of the function that holds the address; empty when none does. */
+static slice elf_find(const elf_file *e, const elf_symbol *list, size_t count, uint64_t address) {
+    size_t low = 0, high = count, n;
+    const elf_symbol *found;
+    while (low < high) {
+        const size_t middle = low + (high - low) / 2;
+        if (list[middle].value <= address) low = middle + 1;
+        else high = middle;
+    }
+    if (low == 0) return (slice){ NULL, 0 };
+    for (high = low - 1; high > 0 && list[high - 1].value == list[low - 1].value; high--) {}
+    for (found = &list[high]; found < &list[low] && address != found->value && address - found->value >= found->size; found++) {}
+    if (found == &list[low]) return (slice){ NULL, 0 };
+    for (n = 0; n < SPANPROF_TEXT_MAX && found->name + n < e->n && e->p[found->name + n]; n++) {}
+    return (slice){ (const char *)e->p + found->name, n };
+}
+
+/* A site that the program knows by its address alone. */
+static bool site_has_address(session *s, const site_entry *site) {
+    const slice name = name_raw(&s->names, site->name);
+    return site->address && (!name.n || (name.n > 2 && memcmp(name.p, "0x", 2) == 0));
+}
+
+/* Names the sites inside a module from its file, where that is there and has symbols. */
+static void module_name_sites(session *s, dump_input *d, const module_entry *module) {
+    const slice path = name_raw(&s->names, module->path);
+    elf_file e = { NULL, 0, false, false };
+    elf_symbol *list = NULL;
+    unsigned char *data = NULL;
+    size_t i, count = 0;
+    int mapped = 0;
+    struct stat st;
+    const int fd = path.n && !memchr(path.p, '\0', path.n) ? open(path.p, O_RDONLY | OPEN_FLAGS | OPEN_NONBLOCK) : -1;
+    if (fd < 0) return;
+    if (fstat(fd, &st) == 0 && S_ISREG(st.st_mode)) load_file(fd, &st, &data, &e.n, &mapped);
+    close(fd);
+    e.p = data;
+    if (e.n >= 64 && memcmp(data, "\177ELF", 4) == 0) {
+        e.wide = data[4] == 2;
+        e.big = data[5] == 2;
+        list = elf_symbols(&e, 2, &count);         /* .symtab */
+        if (!list) list = elf_symbols(&e, 11, &count); /* .dynsym */
+    }
+    for (i = 0; i < d->site_count && count; i++) {
+        site_entry *site = &d->sites[i];
+        slice name;
+        if (site->address < module->low || site->address >= module->high || !site_has_address(s, site)) continue;
+        name = elf_find(&e, list, count, site->address - module->bias);
+        if (name.n) site->name = name_number(&s->names, name);
+    }
+    free(list);
+    if (data) unload_input(data, e.n, mapped);
+}
+
+/* Names of functions of which the program knew the addresses. */
 static void sites_name(session *s, dump_input *d) {
     size_t i, m;
-    for (i = 0; i < d->site_count; i++) {
-        site_entry *site = &d->sites[i];
-        char line[64];
-        textbuf t = { NULL, 0, 0, false };
-        if (!site->address || name_raw(&s->names, site->name).n) continue;
-        for (m = 0; m < d->module_count && !(site->address >= d->modules[m].low && site->address < d->modules[m].high); m++) {}
-        if (m < d->module_count) text_slice(&t, name_raw(&s->names, d->modules[m].path));
-        snprintf(line, sizeof line, "%s0x%" PRIx64, t.n ? "+" : "", site->address - (m < d->module_count ? d->modules[m].bias : 0));
-        text_str(&t, line);
-        site->name = name_number(&s->names, (slice){ t.p, t.n });
-        text_free(&t);
+    for (m = 0; m < d->module_count; m++) {
+        for (i = 0; i < d->site_count; i++)
+            if (d->sites[i].address >= d->modules[m].low && d->sites[i].address < d->modules[m].high && site_has_address(s, &d->sites[i])) break;
+        if (i < d->site_count) module_name_sites(s, d, &d->modules[m]);
     }
 }
+
+/* ---- dump reader: a dump ---------------------------------------------------------------------------------------- */
 
 /* Reads all but the events of a dump whose header is read. */
 static void dump_index(session *s, dump_input *d, int swap) {
