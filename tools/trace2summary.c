@@ -313,7 +313,7 @@ typedef struct foreign_load foreign_load;
 typedef struct dump_input {
     const char *path;
     unsigned char *data;
-    size_t size;
+    size_t size, moved; /* moved: bytes lost at the begin of the file, so that blocks are aligned */
     int mapped, releasable;
     spanprof_dump_header head;
     uint64_t words_in_block;
@@ -1081,10 +1081,80 @@ static void block_swap(spanprof_dump_block *h, uint64_t *words, size_t count) {
     }
 }
 
-/* Reads and checks the header; 0, or an exit code when nothing of the file can be read. */
+/* Does a block begin there? Its own checksum vouches for it. */
+static bool block_is_sound(const unsigned char *at, int *swap) {
+    spanprof_dump_block copy;
+    uint32_t magic;
+    memcpy(&copy, at, sizeof copy);
+    magic = copy.magic;
+    *swap = magic != SPANPROF_BLOCK_MAGIC;
+    if (*swap) swap32(&magic, 1);
+    return magic == SPANPROF_BLOCK_MAGIC && spanprof_dump_sum(at, offsetof(spanprof_dump_block, sum)) == (*swap ? swapped64(copy.sum) : copy.sum);
+}
+
+/* The first sound block at or after a byte; false when there is none. */
+static bool block_search(const dump_input *d, size_t *at, int *swap) {
+    for (; d->size >= sizeof(spanprof_dump_block) && *at <= d->size - sizeof(spanprof_dump_block); ++*at)
+        if ((d->data[*at] == 'S' || d->data[*at] == 'K') && block_is_sound(d->data + *at, swap)) return true;
+    return false;
+}
+
+/* What a damaged header said of the blocks, from the blocks themselves; false when there are none. */
+static bool header_restore(dump_input *d, int *swap) {
+    enum { USUAL_BLOCK = 65536 };
+    spanprof_dump_header *h = &d->head;
+    spanprof_dump_block first;
+    size_t at = 0, second;
+    int other;
+    if (!block_search(d, &at, swap)) return false;
+    /* A file that lost bytes at its begin: its words have to be where words can be read. */
+    d->moved = at % 8;
+    if (d->moved) memmove(d->data, d->data + d->moved, d->size - d->moved);
+    d->size -= d->moved;
+    at -= d->moved;
+    second = at + BLOCK_BYTES_MIN;
+    if (h->block_header_bytes != sizeof first || h->block_bytes < BLOCK_BYTES_MIN || h->block_bytes > BLOCK_BYTES_MAX || h->block_bytes % 8 ||
+        h->header_bytes > at || (at - h->header_bytes) % h->block_bytes) {
+        h->header_bytes = (uint32_t)(at < UINT32_MAX ? at : 0);
+        h->block_header_bytes = sizeof first;
+        h->block_bytes = USUAL_BLOCK;
+        if (block_search(d, &second, &other) && (second - at) % USUAL_BLOCK && second - at <= BLOCK_BYTES_MAX && (second - at) % 8 == 0)
+            h->block_bytes = (uint32_t)(second - at);
+    }
+    memcpy(&first, d->data + at, sizeof first);
+    if (*swap) swap64(&first.seq, 3);
+    h->first = (spanprof_dump_anchor){ first.base_ticks, first.base_ns, 0 };
+    if (h->clock != SPANPROF_CLOCK_MONOTONIC) h->clock = SPANPROF_CLOCK_TSC;
+    if (h->ticks_per_second < 1000000 || h->ticks_per_second > UINT64_C(10000000000)) h->ticks_per_second = 0;
+    h->process_key = hash_bytes(d->path, strlen(d->path));
+    diag(d->path, at + d->moved, "note: read from this block on, without the header");
+    return true;
+}
+
+/* What is wrong with a header, and where; NULL when nothing is. */
+static const char *header_check(const spanprof_dump_header *h, uint64_t sum, uint64_t *offset) {
+    *offset = 0;
+    if (memcmp(h->magic, SPANPROF_DUMP_MAGIC, sizeof h->magic) != 0) return "the begin of the file is missing or damaged";
+    *offset = offsetof(spanprof_dump_header, endian);
+    if (h->endian != SPANPROF_DUMP_ENDIAN) return "unknown byte order";
+    *offset = offsetof(spanprof_dump_header, version);
+    if (h->version != SPANPROF_DUMP_VERSION) return "impossible version in the header";
+    *offset = offsetof(spanprof_dump_header, header_bytes);
+    if (h->header_bytes < sizeof *h || h->header_bytes % 8 || h->block_header_bytes < sizeof(spanprof_dump_block) ||
+        h->block_header_bytes % 8 || h->block_bytes < BLOCK_BYTES_MIN || h->block_bytes > BLOCK_BYTES_MAX ||
+        h->block_bytes % 8 || h->block_header_bytes >= h->block_bytes)
+        return "impossible sizes in the header";
+    *offset = offsetof(spanprof_dump_header, sum);
+    if (sum != h->sum) return "the header's checksum is wrong";
+    return NULL;
+}
+
+/* Reads and checks the header: 0, -1 when the dump has the other byte order, or an exit code when nothing of the file can
+ * be read. */
 static int header_read(session *s, dump_input *d) {
     spanprof_dump_header *h = &d->head;
-    uint64_t sum;
+    const char *wrong;
+    uint64_t sum, offset;
     int swap;
     if (d->size < sizeof *h) {
         complain(s, d->path, d->size, "the header is cut off");
@@ -1094,21 +1164,23 @@ static int header_read(session *s, dump_input *d) {
     sum = spanprof_dump_sum(h, offsetof(spanprof_dump_header, sum));
     swap = h->endian != SPANPROF_DUMP_ENDIAN;
     if (swap) header_swap(h);
-    if (h->endian != SPANPROF_DUMP_ENDIAN) {
-        complain(s, d->path, offsetof(spanprof_dump_header, endian), "unknown byte order");
+    wrong = header_check(h, sum, &offset);
+    /* Versions will not be many: a larger number is damage. */
+    if (wrong && h->endian == SPANPROF_DUMP_ENDIAN && h->version > SPANPROF_DUMP_VERSION && h->version < 65536) {
+        complain(s, d->path, offsetof(spanprof_dump_header, version), "dump version %" PRIu32 ", this program reads version %u: a newer trace2summary is needed",
+                 h->version, SPANPROF_DUMP_VERSION);
         return EXIT_DAMAGED;
     }
-    if (h->version != SPANPROF_DUMP_VERSION) {
-        complain(s, d->path, offsetof(spanprof_dump_header, version), "dump version %" PRIu32 ", this program reads version %u: %s",
-                 h->version, SPANPROF_DUMP_VERSION, h->version > SPANPROF_DUMP_VERSION ? "a newer trace2summary is needed" : "not a dump");
-        return EXIT_DAMAGED;
-    }
-    if (sum != h->sum) complain(s, d->path, offsetof(spanprof_dump_header, sum), "the header's checksum is wrong");
-    if (h->header_bytes < sizeof *h || h->header_bytes % 8 || h->block_header_bytes < sizeof(spanprof_dump_block) ||
-        h->block_header_bytes % 8 || h->block_bytes < BLOCK_BYTES_MIN || h->block_bytes > BLOCK_BYTES_MAX ||
-        h->block_bytes % 8 || h->block_header_bytes >= h->block_bytes) {
-        complain(s, d->path, offsetof(spanprof_dump_header, header_bytes), "impossible sizes in the header");
-        return EXIT_DAMAGED;
+    if (wrong) {
+        complain(s, d->path, offset, "%s", wrong);
+        if (memcmp(h->magic, SPANPROF_DUMP_MAGIC, sizeof h->magic) != 0) {
+            memset(h, 0, sizeof *h);
+            h->rank = -1;
+        }
+        if (!header_restore(d, &swap)) {
+            complain(s, d->path, NO_OFFSET, "no readable block");
+            return EXIT_DAMAGED;
+        }
     }
     if (h->first.ticks > TIME_MAX || h->first.mono_ns > TIME_MAX) {
         complain(s, d->path, offsetof(spanprof_dump_header, first), "impossible time in the header");
@@ -1152,13 +1224,13 @@ static void block_take(session *s, dump_input *d, size_t offset, size_t size, in
     if (spanprof_dump_sum(h, offsetof(spanprof_dump_block, sum)) != (swap ? swapped64(h->sum) : h->sum)) {
         /* A copy that was being written over an older one when the process ended; its window has all of it. */
         if (!(d->head.flags & SPANPROF_DUMP_RING && d->head.state == SPANPROF_DUMP_RECORDING))
-            complain(s, d->path, offset, "the block's checksum is wrong, the block is left out");
+            complain(s, d->path, offset + d->moved, "the block's checksum is wrong, the block is left out");
         return;
     }
     if (swap) block_swap((spanprof_dump_block *)(void *)at, (uint64_t *)(void *)(at + d->head.block_header_bytes), words);
     if (h->magic != SPANPROF_BLOCK_MAGIC || h->lane >= LANES_MAX || h->state < SPANPROF_BLOCK_OPEN || h->state > SPANPROF_BLOCK_FLUSHED ||
         h->base_ticks > TIME_MAX || h->base_ns > TIME_MAX || h->seq > (UINT64_C(1) << SPANPROF_POS_WORD_BITS) / d->words_in_block) {
-        complain(s, d->path, offset, "impossible values in the block's header, the block is left out");
+        complain(s, d->path, offset + d->moved, "impossible values in the block's header, the block is left out");
         return;
     }
     /* A copy, so that looking at all headers does not bring the whole file into memory. */
@@ -1167,7 +1239,7 @@ static void block_take(session *s, dump_input *d, size_t offset, size_t size, in
     must_grow(&d->copies, &d->copy_room, d->copy_count + 1, sizeof *d->copies);
     d->copies[d->copy_count++] = kept;
     b.head = kept;
-    b.offset = offset;
+    b.offset = offset + d->moved;
     b.seq = h->seq;
     b.lane = h->lane;
     b.count = (uint32_t)words;
@@ -8333,6 +8405,7 @@ static int read_dump(session *s, const char *path, unsigned char *data, size_t s
     status = header_read(s, d);
     if (status > 0) {
         unload_input(data, size, mapped);
+        d->data = NULL;
         return status;
     }
     d->process = process_of(s, d);
@@ -8381,12 +8454,24 @@ static void align_clocks(session *s) {
     }
 }
 
+/* A dump whose begin is damaged can be told by its blocks. */
+static bool has_block(unsigned char *data, size_t size) {
+    dump_input probe;
+    size_t at = 0;
+    int swap;
+    memset(&probe, 0, sizeof probe);
+    probe.data = data;
+    probe.size = size;
+    return block_search(&probe, &at, &swap);
+}
+
 static int read_input(session *s, const char *path) {
     unsigned char *data;
     size_t size;
     int mapped, status = load_input(s, path, &data, &size, &mapped);
     if (status) return status;
     if (size >= 8 && memcmp(data, SPANPROF_DUMP_MAGIC, 8) == 0) return read_dump(s, path, data, size, mapped);
+    if (size >= sizeof(spanprof_dump_header) && !memchr("{[\x1f\xef \t\r\n", data[0], 8) && has_block(data, size)) return read_dump(s, path, data, size, mapped);
     if (strcmp(path, "-") == 0) {
         json_read_ahead = (slice){ (const char *)data, size };
         return read_json(s, path);
@@ -8423,7 +8508,7 @@ static void dump_free(dump_input *d) {
     free(d->threads);
     free(d->modules);
     free(d->clock);
-    if (d->data) unload_input(d->data, d->size, d->mapped);
+    if (d->data) unload_input(d->data, d->size + d->moved, d->mapped);
 }
 
 static void session_end(session *s) {
