@@ -428,6 +428,7 @@ struct CUmemPoolHandle_st;
     X(StreamGetCtx, 11030, (struct CUstream_st *stream, struct CUctx_st **context))              \
     X(StreamIsCapturing, 11030, (struct CUstream_st *stream, int *status))                       \
     X(StreamSynchronize, 11030, (struct CUstream_st *stream))                                    \
+    X(StreamQuery, 11030, (struct CUstream_st *stream))                                          \
     X(StreamCreate, 11030, (struct CUstream_st **stream, unsigned flags))                        \
     X(StreamDestroy, 11030, (struct CUstream_st *stream))                                        \
     X(ThreadExchangeStreamCaptureMode, 11030, (int *mode))                                       \
@@ -565,6 +566,7 @@ const char *spanprof_cuda_status(void) {
 /* 5.4 contexts, captures, LibTorch */
 
 #define SPANPROF_I_CUDA_LEGACY SPANPROF_I_PTR(struct CUstream_st *, SPANPROF_I_CAST(uintptr_t, 1))
+#define SPANPROF_I_CUDA_PER_THREAD SPANPROF_I_PTR(struct CUstream_st *, SPANPROF_I_CAST(uintptr_t, 2))
 /* A default stream is one of whatever context is current. */
 static int spanprof_i_cuda_is_default(const struct CUstream_st *stream) { return SPANPROF_I_PTR(uintptr_t, stream) <= 2; }
 
@@ -1360,6 +1362,38 @@ static void spanprof_i_cuda_flush(int closing) {
     if (SPANPROF_I_LOAD(&spanprof_i_cuda_state) == SPANPROF_I_CUDA_READY && SPANPROF_I_LOAD(&spanprof_i_cuda_waiting)) spanprof_i_cuda_resolve_all(closing);
     errno = saved;
 }
+/* A thread that ends while its per-thread default stream is busy can hang in the driver (580, once cudaMallocAsync was used). A
+ * program that synchronizes the stream first must not meet that for the event that we record behind it: such a thread waits
+ * for it, at most a millisecond. It has to happen before the driver's own key destructor: the destructors of C++ do. */
+#if defined(__ELF__) && defined(__GLIBC__)
+extern int __cxa_thread_atexit_impl(void (*destructor)(void *), void *object, void *library) __attribute__((weak));
+extern void *__dso_handle __attribute__((visibility("hidden")));
+static void spanprof_i_cuda_thread_end(void *unused) {
+    const uint64_t begin = spanprof_i_monotonic_ns();
+    spanprof_i_cuda_place place;
+    int mode = SPANPROF_I_CUDA_RELAXED;
+    (void)unused;
+    if (SPANPROF_I_LOAD(&spanprof_i_cuda_state) != SPANPROF_I_CUDA_READY || spanprof_i_cuda_enter(&place, SPANPROF_I_CUDA_PER_THREAD)) return;
+    spanprof_i_cuda_exchange(&mode);
+    while (spanprof_i_cu.StreamQuery(SPANPROF_I_CUDA_PER_THREAD) == 600 && spanprof_i_monotonic_ns() - begin < 1000000u) {}
+    spanprof_i_cuda_exchange(&mode);
+    spanprof_i_cuda_leave(&place);
+}
+static void spanprof_i_cuda_mind_thread(void) {
+    static pthread_key_t key;
+    static uint32_t made; /* 2: there is no key */
+    if (!SPANPROF_I_LOAD(&made)) {
+        spanprof_i_cuda_lock();
+        if (!made) SPANPROF_I_PUBLISH(&made, pthread_key_create(&key, SPANPROF_I_NULL) ? 2u : 1u);
+        spanprof_i_cuda_unlock();
+    }
+    if (!__cxa_thread_atexit_impl || __atomic_load_n(&made, __ATOMIC_ACQUIRE) != 1 || pthread_getspecific(key)) return;
+    if (!pthread_setspecific(key, &key)) __cxa_thread_atexit_impl(spanprof_i_cuda_thread_end, SPANPROF_I_NULL, &__dso_handle);
+}
+#else
+static void spanprof_i_cuda_mind_thread(void) {}
+#endif
+
 /* Registered when the program has a context, so that it runs before the driver unloads; the flush of the session's end comes after that. */
 static void spanprof_i_cuda_at_exit(void) { spanprof_i_cuda_flush(0); }
 
@@ -1385,6 +1419,7 @@ void spanprof_cuda_device_begin(spanprof_cuda_device_span *d, spanprof_site *sit
         entered = !result;
         if (!result) result = spanprof_i_cuda_capturing(d->stream);
         if (!result) result = spanprof_i_cuda_take(&d->pair, &place, d->stream);
+        if (d->pair && d->stream == SPANPROF_I_CUDA_PER_THREAD) spanprof_i_cuda_mind_thread();
         if (d->pair && !SPANPROF_I_LOAD(&spanprof_i_cuda_registered_flush) && SPANPROF_I_CUDA_ONCE(&spanprof_i_cuda_registered_flush)) {
             spanprof_i_on_flush(spanprof_i_cuda_flush);
             atexit(spanprof_i_cuda_at_exit);
