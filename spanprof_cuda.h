@@ -955,7 +955,7 @@ struct spanprof_i_cuda_pair {
     spanprof_span host;
     uint64_t launch_ns;
     uint64_t begin_order, end_order;
-    uint32_t session;
+    uint32_t closed; /* spanprof_i_cuda_closed at the begin */
     struct spanprof_i_cuda_pair *next;
 };
 typedef struct spanprof_i_cuda_pair spanprof_i_cuda_pair;
@@ -966,8 +966,10 @@ static uint64_t spanprof_i_cuda_order;    /* of begins and ends, to tell nested 
 static uint32_t spanprof_i_cuda_streams[SPANPROF_CUDA_MAX_DEVICES]; /* stream numbers given out; 0 is the legacy default stream */
 static uint32_t spanprof_i_cuda_registered_flush;
 
-/* Number of the session that records: pairs of an older one are not recorded. */
-static uint32_t spanprof_i_cuda_session(void) { return SPANPROF_I_LOAD(&spanprof_i_on) & ~1u; }
+/* Sessions that have closed. A pair that was open meanwhile is not recorded in the next one. */
+static uint32_t spanprof_i_cuda_closed;
+/* Number of the session that a span was recorded in: the top bits of its position. */
+static uint32_t spanprof_i_cuda_session_of(spanprof_span span) { return SPANPROF_I_CAST(uint32_t, span.pos >> 54); }
 
 static void spanprof_i_cuda_lost(uint64_t pairs) {
     if (pairs) spanprof_i_dropped(pairs);
@@ -1224,7 +1226,7 @@ static int spanprof_i_cuda_put_down(spanprof_i_cuda_pair *pair, int good) {
     return due;
 }
 
-static void spanprof_i_cuda_name(spanprof_i_cuda_context *c, spanprof_i_cuda_track *t, uint32_t session) {
+static void spanprof_i_cuda_name(const spanprof_i_cuda_context *c, spanprof_i_cuda_track *t, uint32_t session) {
     char process[32], name[64];
     const unsigned number = SPANPROF_I_CAST(unsigned, t->track & 0xffffffffu);
     if (t->session == session) return;
@@ -1254,14 +1256,13 @@ static uint64_t spanprof_i_cuda_fit(spanprof_i_cuda_track *t, const spanprof_i_c
     return shift;
 }
 /* Records a pair whose end has taken place. 0, or why it can't be read; 600: not yet. */
-static int spanprof_i_cuda_emit(spanprof_i_cuda_context *c, const spanprof_i_cuda_pair *pair) {
-    const uint32_t session = spanprof_i_cuda_session();
+static int spanprof_i_cuda_emit(const spanprof_i_cuda_context *c, const spanprof_i_cuda_pair *pair) {
     spanprof_i_cuda_track *const t = pair->track;
     float length = 0, offset = 0;
     uint64_t start, duration, shift;
     int64_t queue;
     int result;
-    if (pair->session != session) return 0; /* its session counted it when it closed */
+    if (pair->closed != SPANPROF_I_LOAD(&spanprof_i_cuda_closed)) return 0;
     if ((result = spanprof_i_cu.EventElapsedTime(&length, pair->start, pair->end)) != 0) return result;
     if ((result = spanprof_i_cu.EventElapsedTime(&offset, pair->base->event, pair->start)) != 0) return result;
     duration = length > 0 ? SPANPROF_I_CAST(uint64_t, SPANPROF_I_CAST(double, length) * 1e6 + 0.5) : 0;
@@ -1271,7 +1272,7 @@ static int spanprof_i_cuda_emit(spanprof_i_cuda_context *c, const spanprof_i_cud
     shift = spanprof_i_cuda_fit(t, pair, start, &duration);
     start += shift;
     queue += SPANPROF_I_CAST(int64_t, shift);
-    spanprof_i_cuda_name(c, t, session);
+    spanprof_i_cuda_name(c, t, spanprof_i_cuda_session_of(pair->host));
     spanprof_track_span(pair->site, t->track, start, duration, queue, pair->host);
     return 0;
 }
@@ -1360,6 +1361,7 @@ static void spanprof_i_cuda_resolve_some(void) {
 static void spanprof_i_cuda_flush(int closing) {
     const int saved = errno;
     if (SPANPROF_I_LOAD(&spanprof_i_cuda_state) == SPANPROF_I_CUDA_READY && SPANPROF_I_LOAD(&spanprof_i_cuda_waiting)) spanprof_i_cuda_resolve_all(closing);
+    if (closing) SPANPROF_I_CUDA_ADD(&spanprof_i_cuda_closed, 1u);
     errno = saved;
 }
 /* A thread that ends while its per-thread default stream is busy can hang in the driver (580, once cudaMallocAsync was used). A
@@ -1430,7 +1432,7 @@ void spanprof_cuda_device_begin(spanprof_cuda_device_span *d, spanprof_site *sit
     if (d->pair) {
         d->pair->site = site;
         d->pair->host = spanprof_current();
-        d->pair->session = spanprof_i_cuda_session();
+        d->pair->closed = SPANPROF_I_LOAD(&spanprof_i_cuda_closed);
         d->pair->launch_ns = spanprof_i_monotonic_ns();
         if (d->scope.word) result = spanprof_i_cu.EventRecord(d->pair->start, d->stream);
         d->pair->begin_order = SPANPROF_I_CUDA_ADD(&spanprof_i_cuda_order, 1u);

@@ -137,6 +137,20 @@ static void test_bounds(void) {
     CHECK_INT(events, fake_events());
     CHECK(label_of(d, track_of(d, "again", 0)->track) != NULL); /* named again in a new session */
     dr_free(d);
+    /* open while the session changes: unfinished in the one, not in the other */
+    session_open("bounds3.dump");
+    {
+        SPANPROF_CUDA_DEVICE_SPAN("across sessions", stream);
+        d = session_close();
+        CHECK_U64(1, dr_unfinished(d, "across sessions"));
+        dr_free(d);
+        session_open("bounds4.dump");
+    }
+    { SPANPROF_CUDA_DEVICE_SPAN("own", stream); }
+    d = session_close();
+    CHECK_U64(0, tracks_of(d, "across sessions"));
+    CHECK_U64(1, tracks_of(d, "own"));
+    dr_free(d);
 }
 
 static void test_captures(void) {
