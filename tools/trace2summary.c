@@ -646,21 +646,23 @@ static void text_plain(textbuf *t, slice s) {
     }
 }
 
-/* A field of CSV: quoted where it has to be. */
+/* A field of CSV: quoted where it has to be. What is no UTF-8, and bytes of zero, become U+FFFD. */
 static void text_csv(textbuf *t, slice s) {
-    size_t i;
-    int quote = 0;
+    size_t i, length;
+    bool quote = false;
     for (i = 0; i < s.n && !quote; i++) quote = s.p[i] == ',' || s.p[i] == '"' || (unsigned char)s.p[i] < 0x20;
-    if (!quote) {
-        text_slice(t, s);
-        return;
-    }
-    text_byte(t, '"');
-    for (i = 0; i < s.n; i++) {
+    if (quote) text_byte(t, '"');
+    for (i = 0; i < s.n; i += length) {
+        unsigned char sequence[4] = { 0, 0, 0, 0 };
+        const size_t left = s.n - i;
+        memcpy(sequence, s.p + i, left < 4 ? left : 4);
+        length = sequence[0] ? utf8_length(sequence, left) : 0;
         if (s.p[i] == '"') text_byte(t, '"');
-        text_byte(t, s.p[i]);
+        if (length) text_put(t, s.p + i, length);
+        else text_str(t, "\xEF\xBF\xBD");
+        if (!length) length = 1;
     }
-    text_byte(t, '"');
+    if (quote) text_byte(t, '"');
 }
 
 /* Notes a damaged place for the outputs. */
@@ -1824,19 +1826,41 @@ static size_t anchors_choose(spanprof_dump_anchor *all, size_t count, size_t fir
     return n;
 }
 
-/* Builds the conversion from ticks to nanoseconds. */
-static void clock_build(session *s, dump_input *d) {
+/* Adds a dump's anchors that lie after `first`. */
+static size_t anchors_add(const dump_input *d, const spanprof_dump_anchor *first, spanprof_dump_anchor *all, size_t count) {
     const spanprof_dump_header *h = &d->head;
-    spanprof_dump_anchor *all = must_alloc(d->block_count * 2 + 8, sizeof *all);
-    size_t count = 0, i, n = 0, last;
-    clock_part *part;
-    all[count++] = h->first;
+    size_t i;
     for (i = 0; i < d->block_count; i++)
-        if (d->blocks[i].head->base_ticks > h->first.ticks && d->blocks[i].head->base_ns > h->first.mono_ns)
+        if (d->blocks[i].head->base_ticks > first->ticks && d->blocks[i].head->base_ns > first->mono_ns)
             all[count++] = (spanprof_dump_anchor){ d->blocks[i].head->base_ticks, d->blocks[i].head->base_ns, 0 };
     if (h->last_valid >= 1 && h->last_valid <= 2) {
         const spanprof_dump_anchor *a = &h->last[h->last_valid - 1];
-        if (a->ticks > h->first.ticks && a->mono_ns > h->first.mono_ns && a->ticks <= TIME_MAX && a->mono_ns <= TIME_MAX) all[count++] = *a;
+        if (a->ticks > first->ticks && a->mono_ns > first->mono_ns && a->ticks <= TIME_MAX && a->mono_ns <= TIME_MAX) all[count++] = *a;
+    }
+    return count;
+}
+
+/* Do both count the same ticks? Then they share one conversion, so that spans of one thread nest whichever dump has them. */
+static bool clock_is_shared(const dump_input *a, const dump_input *b) {
+    return !a->is_json && !b->is_json && a->process == b->process && a->head.clock == b->head.clock && a->head.clock == SPANPROF_CLOCK_TSC;
+}
+
+/* Builds the conversion from ticks to nanoseconds of a dump, by its own anchors and those of later dumps of its process. */
+static void clock_build(session *s, dump_input *d) {
+    const spanprof_dump_header *h = &d->head;
+    const dump_input *other, *end = s->dumps + s->dump_count;
+    spanprof_dump_anchor *all, begin = h->first;
+    size_t count = 0, i, n = 0, last;
+    clock_part *part;
+    for (other = d, i = 8; other < end; other++) i += other->block_count + 2;
+    all = must_alloc(i * 2, sizeof *all);
+    for (other = d + 1; other < end; other++)
+        if (clock_is_shared(d, other) && other->head.first.ticks < begin.ticks) begin = other->head.first;
+    all[count++] = begin;
+    for (other = d; other < end; other++) {
+        if (other != d && !clock_is_shared(d, other)) continue;
+        if (other->head.first.ticks > begin.ticks && other->head.first.mono_ns > begin.mono_ns) all[count++] = other->head.first;
+        count = anchors_add(other, &begin, all, count);
     }
     qsort(all, count, sizeof *all, anchor_order);
     for (last = count - 1; last > 0 && all[last].mono_ns <= all[0].mono_ns; last--) {}
@@ -1867,6 +1891,22 @@ static void clock_build(session *s, dump_input *d) {
     part->length = part->factor >> part->shift >= 1 ? TIME_MAX / ((part->factor >> part->shift) + 1) : TIME_MAX;
     part->quick = part->shift == QUICK_SHIFT ? part->length : 0;
     free(all);
+}
+
+static void clocks_build(session *s) {
+    size_t i, j;
+    for (i = 0; i < s->dump_count; i++) {
+        dump_input *d = &s->dumps[i];
+        if (d->is_json) continue;
+        for (j = 0; j < i && !clock_is_shared(&s->dumps[j], d); j++) {}
+        if (j == i) {
+            clock_build(s, d);
+        } else {
+            d->clock_count = s->dumps[j].clock_count;
+            d->clock = must_alloc(d->clock_count, sizeof *d->clock);
+            memcpy(d->clock, s->dumps[j].clock, d->clock_count * sizeof *d->clock);
+        }
+    }
 }
 
 /* ==== inflate ====================================================================================================== */
@@ -5082,6 +5122,25 @@ static void count_all(session *s) {
     }
 }
 
+/* All lanes in order through a visitor, by one thread. */
+static void walk_all(session *s, const visitor *visit, void *user) {
+    size_t count, i, b;
+    lane_task *tasks = tasks_by_lane(s, &count);
+    worker *workers = workers_new(s);
+    for (i = 0; i < count; i++) {
+        dump_input *d = &s->dumps[tasks[i].dump];
+        walk w;
+        walk_begin(&w, s, d, tasks[i].lane, &workers[0]);
+        w.visit = visit;
+        w.user = user;
+        for (b = 0; b < w.l->count; b++) walk_block(&w, &d->blocks[w.l->first + b], WALK_VISIT);
+        walk_pop_all(&w);
+        walk_end(&w);
+    }
+    workers_free(s, workers);
+    free(tasks);
+}
+
 /* ---- processes, threads and tracks in the trace ----------------------------------------------------------------- */
 
 /* A set of numbers, for ids that may be given once. */
@@ -6341,39 +6400,27 @@ static void write_issues(session *s, textbuf *t) {
     text_byte(t, ']');
 }
 
+typedef struct timing_writer {
+    output *out;
+    bool any;
+} timing_writer;
+
 /* One line of event_timings, when the span and all it holds are over. */
 static void timing_closed(walk *w, const open_span *o) {
-    span_writer *x = w->user;
+    timing_writer *x = w->user;
     const uint64_t inclusive = o->end_ns - o->start_ns;
-    text_form(x->text, "%s\n{\"event_index\":%" PRIu64 ",\"inclusive_ns\":%" PRIu64 ",\"self_ns\":%" PRIu64 "%s}", x->any ? "," : "", w->l->first_index + o->index,
-              inclusive, inclusive - o->covered, o->unfinished ? ",\"unfinished\":true" : "");
+    text_form(&x->out->text, "%s\n{\"event_index\":%" PRIu64 ",\"inclusive_ns\":%" PRIu64 ",\"self_ns\":%" PRIu64 "%s}", x->any ? "," : "",
+              w->l->first_index + o->index, inclusive, inclusive - o->covered, o->unfinished ? ",\"unfinished\":true" : "");
     x->any = true;
+    output_room(x->out);
 }
 
 static void write_timings(session *s, output *o) {
     static const visitor visit = { NULL, timing_closed, NULL, NULL };
-    span_writer x = { &o->text, 0, SIZE_MAX, false, false, s->first_ns };
-    size_t count, i;
-    lane_task *tasks = tasks_by_lane(s, &count);
-    worker *workers = workers_new(s);
+    timing_writer x = { o, false };
     text_str(&o->text, ",\n\"event_timings\":[");
-    for (i = 0; i < count; i++) {
-        dump_input *d = &s->dumps[tasks[i].dump];
-        walk w;
-        size_t b;
-        walk_begin(&w, s, d, tasks[i].lane, &workers[0]);
-        w.visit = &visit;
-        w.user = &x;
-        for (b = 0; b < w.l->count; b++) {
-            walk_block(&w, &d->blocks[w.l->first + b], WALK_VISIT);
-            output_room(o);
-        }
-        walk_pop_all(&w);
-        walk_end(&w);
-    }
+    walk_all(s, &visit, &x);
     text_byte(&o->text, ']');
-    workers_free(s, workers);
-    free(tasks);
 }
 
 static void write_summary(session *s, output *o) {
@@ -6443,41 +6490,109 @@ static void write_csv(session *s, output *o) {
     free(items);
 }
 
-/* One line a span. */
+/* Lines of spans that are open, in their nesting: each waits for the span's end, which tells its self time. */
+typedef struct csv_writer {
+    output *out;
+    textbuf open;
+} csv_writer;
+
+/* Process and thread of a line; thread NULL: none. */
+static void csv_place(session *s, textbuf *t, const process_entry *p, const thread_entry *thread) {
+    char line[64];
+    text_csv(t, name_raw(&s->names, p->name));
+    text_form(t, ",%" PRIu32 ",", p->pid);
+    if (p->rank >= 0) text_u64(t, (uint64_t)p->rank);
+    text_byte(t, ',');
+    text_csv(t, name_raw(&s->names, p->host));
+    text_byte(t, ',');
+    if (thread) text_csv(t, thread_title(s, p, thread, line, sizeof line));
+    text_byte(t, ',');
+    if (thread) text_u64(t, thread->tid);
+}
+
+/* A line of what is no span of a thread. */
+static void csv_extra(session *s, output *o, const process_entry *p, const char *kind, uint32_t name, slice device, uint64_t start, uint64_t duration) {
+    textbuf *t = &o->text;
+    csv_place(s, t, p, NULL);
+    text_form(t, ",%s,", kind);
+    text_csv(t, name_raw(&s->names, name));
+    text_str(t, ",,,,,");
+    text_csv(t, device);
+    text_form(t, ",,%" PRIu64 ",%" PRIu64 ",0,,,,0,0\n", start - s->first_ns, duration);
+    output_room(o);
+}
+
+/* One line a span, but for its self time and what follows. */
 static void csv_span(walk *w, const span_view *v) {
     static const uint8_t fields[] = { SPANPROF_META_phase, SPANPROF_META_activity, SPANPROF_META_backend, SPANPROF_META_dtype,
                                       SPANPROF_META_device, SPANPROF_META_module };
     session *s = w->s;
-    textbuf *t = ((span_writer *)w->user)->text;
-    const process_entry *p = &s->processes[w->d->process];
-    const thread_entry *thread = &w->d->threads[w->thread];
+    csv_writer *c = w->user;
+    textbuf *t = v->elsewhere ? &c->out->text : &c->open;
+    const size_t begin = t->n;
     meta_view m;
     size_t i;
     m.set = 0;
     m.hooked = 0;
     for (i = 0; i < v->ref_count; i++)
         if (SPANPROF_RECORD_TYPE(*v->refs[i]) == SPANPROF_RECORD_META) meta_add(&m, v->refs[i], (size_t)SPANPROF_RECORD_WORDS(*v->refs[i]));
-    text_u64(t, p->pid);
-    text_byte(t, ',');
-    text_u64(t, thread->tid);
-    text_byte(t, ',');
-    text_csv(t, name_raw(&s->names, thread->name));
-    text_byte(t, ',');
+    csv_place(s, t, &s->processes[w->d->process], &w->d->threads[w->thread]);
+    text_str(t, ",span,");
     text_csv(t, v->name.p ? v->name : name_raw(&s->names, site_name(s, w->d, v->site)));
     for (i = 0; i < sizeof fields; i++) {
         text_byte(t, ',');
         if (w->d->is_json) text_csv(t, name_raw(&s->names, foreign_of(w->d)->keys[v->site].field[i + 1]));
         else if (m.set & 1u << fields[i]) text_csv(t, m.text[fields[i]]);
     }
-    text_form(t, ",%" PRIu64 ",%" PRIu64 ",%" PRIu32 ",%" PRIu64 ",", v->start_ns - s->first_ns, v->end_ns - v->start_ns, v->depth, w->l->first_index + v->index);
-    if (v->parent != UINT64_MAX) text_u64(t, w->l->first_index + v->parent);
-    text_form(t, ",%u,%u\n", v->unfinished, v->crossing);
+    text_form(t, ",%" PRIu64 ",%" PRIu64 ",", v->start_ns - s->first_ns, v->end_ns - v->start_ns);
+    w->node = begin;
+    /* A span that ended on another thread holds no other. */
+    if (v->elsewhere)
+        text_form(t, "%" PRIu64 ",%" PRIu32 ",%" PRIu64 ",,%u,1\n", v->end_ns - v->start_ns, v->depth, w->l->first_index + v->index, v->unfinished);
+}
+
+static void csv_closed(walk *w, const open_span *o) {
+    csv_writer *c = w->user;
+    textbuf *t = &c->out->text;
+    const open_span *parent = o > w->open + 1 ? o - 1 : NULL;
+    if (c->open.failed) out_of_memory();
+    text_put(t, c->open.p + o->node, c->open.n - o->node);
+    c->open.n = o->node;
+    text_form(t, "%" PRIu64 ",%zu,%" PRIu64 ",", o->end_ns - o->start_ns - o->covered, (size_t)(o - w->open) - 1, w->l->first_index + o->index);
+    if (parent) text_u64(t, w->l->first_index + parent->index);
+    text_form(t, ",%u,%u\n", o->unfinished, o->crossing);
+    output_room(c->out);
+}
+
+/* Asynchronous operations and spans of devices: of no thread, and without self time. */
+static void write_extra_spans(session *s, output *o) {
+    size_t i, open = 0;
+    for (i = 0; i < s->async_count; i++) {
+        const async_event *a = &s->asyncs[i];
+        if (i && (a[-1].process != a->process || a[-1].name != a->name || a[-1].id != a->id)) open = 0;
+        if (!a->is_end) {
+            must_grow(&s->async_stack, &s->async_stack_room, open + 1, sizeof *s->async_stack);
+            s->async_stack[open++] = a->ns;
+        } else if (open) {
+            open--;
+            csv_extra(s, o, &s->processes[a->process], kind_names[ROW_ASYNC], a->name, SLICE(""), s->async_stack[open], a->ns - s->async_stack[open]);
+        }
+    }
+    for (i = 0; i < s->track_count; i++) {
+        const track_event *t = &s->tracks[i];
+        const process_entry *p = &s->processes[t->process];
+        csv_extra(s, o, p, kind_names[ROW_DEVICE], t->name, name_raw(&s->names, track_device(s, &p->tracks[t->track])), t->start, t->duration);
+    }
 }
 
 static void write_spans(session *s, output *o) {
-    static const visitor visit = { csv_span, NULL, NULL, NULL };
-    text_str(&o->text, "pid,tid,thread,name,phase,activity,backend,dtype,device,module,start_ns,duration_ns,depth,event_index,parent_index,unfinished,crossing\n");
-    write_lanes(s, o, &visit);
+    static const visitor visit = { csv_span, csv_closed, NULL, NULL };
+    csv_writer c = { o, { NULL, 0, 0, false } };
+    text_str(&o->text, "process,pid,rank,host,thread,tid,kind,name,phase,activity,backend,dtype,device,module,start_ns,duration_ns,self_ns,depth,"
+                       "event_index,parent_index,unfinished,crossing\n");
+    walk_all(s, &visit, &c);
+    write_extra_spans(s, o);
+    text_free(&c.open);
 }
 
 /* ---- call tree: folded stacks ----------------------------------------------------------------------------------- */
@@ -6526,9 +6641,10 @@ static size_t tree_child(call_tree *t, size_t parent, uint32_t name) {
 
 static void tree_span(walk *w, const span_view *v) {
     call_tree *t = w->user;
-    const size_t parent = v->elsewhere ? 0 : w->open[w->open_count - 1].node;
+    size_t parent = v->elsewhere ? 0 : w->open[w->open_count - 1].node;
+    if (!parent && w->s->opt->by_process) parent = tree_child(t, 0, w->s->processes[w->d->process].label);
     w->node = tree_child(t, parent, v->name.p ? name_number(&w->s->names, v->name) : site_name(w->s, w->d, v->site));
-    if (v->elsewhere) t->nodes[w->node].self += v->end_ns - v->start_ns;
+    if (v->elsewhere && !v->unfinished) t->nodes[w->node].self += v->end_ns - v->start_ns;
 }
 
 static void tree_closed(walk *w, const open_span *o) {
@@ -6539,27 +6655,12 @@ static void tree_closed(walk *w, const open_span *o) {
 /* Builds the tree of all spans; with --by-process the processes are its first level. */
 static void tree_build(call_tree *t, session *s) {
     static const visitor visit = { tree_span, tree_closed, NULL, NULL };
-    size_t count, i, b;
-    lane_task *tasks = tasks_by_lane(s, &count);
-    worker *workers = workers_new(s);
     memset(t, 0, sizeof *t);
     t->s = s;
     must_grow(&t->nodes, &t->room, 1, sizeof *t->nodes);
     memset(t->nodes, 0, sizeof *t->nodes);
     t->count = 1;
-    for (i = 0; i < count; i++) {
-        dump_input *d = &s->dumps[tasks[i].dump];
-        walk w;
-        walk_begin(&w, s, d, tasks[i].lane, &workers[0]);
-        w.visit = &visit;
-        w.user = t;
-        if (s->opt->by_process) w.open[0].node = tree_child(t, 0, s->processes[d->process].label);
-        for (b = 0; b < w.l->count; b++) walk_block(&w, &d->blocks[w.l->first + b], WALK_VISIT);
-        walk_pop_all(&w);
-        walk_end(&w);
-    }
-    workers_free(s, workers);
-    free(tasks);
+    walk_all(s, &visit, t);
 }
 
 static void tree_free(call_tree *t) {
@@ -6848,20 +6949,8 @@ static void svg_visit(walk *w, const span_view *v) {
 static void svg_walk(svg_picture *g) {
     static const visitor visit = { svg_visit, NULL, NULL, NULL };
     session *s = g->s;
-    size_t count, i, b;
-    lane_task *tasks = tasks_by_lane(s, &count);
-    worker *workers = workers_new(s);
-    for (i = 0; i < count; i++) {
-        dump_input *d = &s->dumps[tasks[i].dump];
-        walk w;
-        walk_begin(&w, s, d, tasks[i].lane, &workers[0]);
-        w.visit = &visit;
-        w.user = g;
-        for (b = 0; b < w.l->count; b++) walk_block(&w, &d->blocks[w.l->first + b], WALK_VISIT);
-        walk_end(&w);
-    }
-    workers_free(s, workers);
-    free(tasks);
+    size_t i;
+    walk_all(s, &visit, g);
     for (i = 0; i < g->track_count; i++) memset(g->tracks[i].ends, 0, sizeof g->tracks[i].ends);
     for (i = 0; i < s->track_count; i++) {
         const track_event *e = &s->tracks[i];
@@ -7614,19 +7703,26 @@ static void compare_table(textbuf *t, const compare_options *o, const compare_re
 
 /* ---- the command --------------------------------------------------------------------------------------------------- */
 
+#define COMPARE_OPTIONS                                                                                                     \
+    "      --metric NAME     calls, self_ns, total_ns, min_ns, mean_ns (default), median_ns, p95_ns, p99_ns, max_ns,\n"        \
+    "                        alloc_bytes, peak_live_bytes\n"                                                                   \
+    "      --absolute-tolerance N      a regression is larger than N (ns, bytes or calls; default 0)\n"                        \
+    "      --relative-tolerance-bps N  and larger than N/100 percent of the baseline (default 0)\n"                            \
+    "      --fail-on-new     a row of the candidate alone fails as well\n"                                                     \
+    "      --fail-on-missing a row of the baseline alone fails as well\n"                                                      \
+    "      --allow-incomplete  compare summaries with dropped events or validation issues\n"                                   \
+    "      --json FILE       the result as JSON (- is standard output, without the table)\n"
+
 static const char compare_usage[] =
     "usage: trace2summary compare BASE CANDIDATE [options]\n"
-    "       trace2summary compare BASE... -- CANDIDATE... [options]   medians of several runs; a change inside the\n"
-    "                                                                 baseline's own spread is noise\n"
-    "  each a summary, or a dump or trace that is summarised first\n"
-    "  --metric NAME                 calls self_ns total_ns min_ns mean_ns (default) median_ns p95_ns p99_ns max_ns\n"
-    "                                alloc_bytes peak_live_bytes\n"
-    "  --absolute-tolerance N        a regression is larger than N (nanoseconds, bytes or calls; default 0)\n"
-    "  --relative-tolerance-bps N    and larger than N/100 percent of the baseline (default 0)\n"
-    "  --fail-on-new, --fail-on-missing   rows of one side alone fail as well\n"
-    "  --allow-incomplete            compare summaries with dropped events or validation issues\n"
-    "  --json FILE                   the result as JSON (- is stdout, without the table)\n"
-    "exit: 0 passed; 1 a regression; 2 wrong usage; 3 an input was refused; 4 FILE could not be written\n";
+    "       trace2summary compare BASE... -- CANDIDATE... [options]\n"
+    "\n"
+    "Compares two summaries; a dump or a trace is summarised first. Of several runs a side the medians are compared, and a\n"
+    "change inside the baseline's own spread is noise.\n"
+    "\n"
+    COMPARE_OPTIONS
+    "\n"
+    "exit status: 0 passed; 1 a regression; 2 wrong usage; 3 an input was refused; 4 FILE could not be written.\n";
 
 static bool compare_tolerance(const char *name, const char *text, int64_t *value) {
     const slice s = slice_of(text);
@@ -8411,7 +8507,6 @@ static int read_dump(session *s, const char *path, unsigned char *data, size_t s
     d->process = process_of(s, d);
     s->dump_count++;
     dump_index(s, d, status < 0);
-    clock_build(s, d);
     dump_note(s, d);
     s->dropped += d->dropped;
     s->overwritten += d->overwritten;
@@ -8556,7 +8651,7 @@ static const char usage_text[] =
     "      --folded FILE     folded stacks of self time in ns, for flame graph tools\n"
     "      --svg FILE        a still picture of the time line: threads, depth, the widest spans named\n"
     "      --csv FILE        the rows of the summary as CSV\n"
-    "      --spans FILE      one CSV line a span\n"
+    "      --spans FILE      one CSV line a span, for DuckDB, ClickHouse, Spark\n"
     "      --no-table        no table on standard output\n"
     "      --top N           rows in the table (0: all)\n"
     "      --sort KEY        order of the table: self (default), total, calls, p95\n"
@@ -8570,6 +8665,11 @@ static const char usage_text[] =
     "  -q, --quiet           no notes and no progress on standard error\n"
     "  -V, --version         print the version\n"
     "  -h, --help            print this text\n"
+    "\n"
+    "run records the command and the processes it starts and converts what they leave, however they end; its options are\n"
+    "those above (-t and -s: spanprof.trace.json and spanprof.summary.json in the current folder). compare takes:\n"
+    "\n"
+    COMPARE_OPTIONS
     "\n"
     "exit status: 0 done; 1 a regression (compare); 2 wrong usage; 3 an input was damaged, the readable part was\n"
     "converted; 4 an output could not be written. run exits as the command did.\n";
@@ -8786,6 +8886,7 @@ static int summarise(session *s) {
     }
     if (s->complaint_count > COMPLAINTS_SHOWN) diag(NULL, NO_OFFSET, "%" PRIu64 " damaged places in all", s->complaint_count);
     if (s->dump_count == 0 && status) return status;
+    clocks_build(s);
     align_clocks(s);
     for (i = 0; i < s->dump_count; i++)
         for (j = 0; j < s->dumps[i].block_count; j++) s->all_words += s->dumps[i].blocks[j].count;
