@@ -407,7 +407,7 @@ int main(int argc, char **argv) {
     large_json();
     getrusage(RUSAGE_SELF, &usage);
     printf("%d inputs, %d of them damaged, %ld MiB of memory at most\n", inputs, damaged_inputs, usage.ru_maxrss / 1024);
-#if !defined(__SANITIZE_ADDRESS__) && !(defined(__has_feature) && defined(__clang__))
+#if !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__) && !(defined(__has_feature) && defined(__clang__))
     CHECK(usage.ru_maxrss < 512 * 1024);
 #endif
     return CHECK_DONE();
