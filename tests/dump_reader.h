@@ -193,12 +193,13 @@ static inline void dr_collect(dr_dump *d) {
             dr_fail(d, "block without its magic number", offset);
             return;
         }
-        if (b->state == SPANPROF_BLOCK_FLUSHED && b->lane < d->header.lanes && b->lane < d->lane_count) { /* its header may be between two blocks */
-            if (b->dropped > d->lanes[b->lane].dropped) d->lanes[b->lane].dropped = b->dropped;
+        /* A process may have ended between two stores of a window's header: it was being opened, again or for the first time. */
+        if (d->header.state == SPANPROF_DUMP_RECORDING && (b->state == SPANPROF_BLOCK_FLUSHED || b->state == 0)) {
+            if (b->lane < d->lane_count && b->dropped > d->lanes[b->lane].dropped) d->lanes[b->lane].dropped = b->dropped;
             continue;
         }
         if (b->sum != spanprof_dump_sum(b, offsetof(spanprof_dump_block, sum))) dr_fail(d, "block header does not match its sum", offset);
-        if (b->lane >= d->header.lanes) {
+        if (b->lane >= d->header.lanes + (d->header.state == SPANPROF_DUMP_RECORDING)) { /* a lane is counted after its window is open */
             dr_fail(d, "block of a lane that does not exist", offset);
             return;
         }
