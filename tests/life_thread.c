@@ -105,11 +105,16 @@ static void leavers(void) {
     dr_free(d);
 }
 
+static int running; /* atomic */
+
 /* The process ends while detached threads record: no crash, and the dump is whole. */
 static void *forever(void *unused) {
     for (;;) {
-        SPANPROF_SPAN("forever");
-        SPANPROF_BLOCK("inner") {}
+        {
+            SPANPROF_SPAN("forever");
+            SPANPROF_BLOCK("inner") {}
+        }
+        __atomic_store_n(&running, 1, __ATOMIC_RELAXED);
     }
     return unused;
 }
@@ -122,7 +127,8 @@ static int exit_under_load(void) {
         pthread_create(&thread, NULL, forever, NULL);
         pthread_detach(thread);
     }
-    nanosleep(&wait, NULL);
+    do nanosleep(&wait, NULL);
+    while (!__atomic_load_n(&running, __ATOMIC_RELAXED)); /* even one of them, where cores are few */
     return 5;
 }
 

@@ -79,7 +79,7 @@ for fallback in NO_TLS NO_TSC; do
     cell $fallback "" "$UNITS unit_cpp life_exit life_thread" CPPFLAGS=-DSPANPROF_$fallback=1
 done
 cell not-inlined "" "$UNITS unit_cpp life_exit" CPPFLAGS=-DSPANPROF_INLINE=0
-cell large-windows "" "unit_macros unit_records unit_session life_exit" CPPFLAGS=-DSPANPROF_WINDOW_BYTES=1048576
+cell large-windows "" "unit_macros unit_order unit_records life_exit life_thread" CPPFLAGS=-DSPANPROF_WINDOW_BYTES=1048576
 
 # ---- sanitizers ----
 

@@ -25,6 +25,7 @@ for test in "$@"; do
     [ -f "$path" ] || [ ! -f "$path.exe" ] || path=$path.exe
     case $test in
         */tool/run.sh) name=tool ;;
+        */fuzz/run.sh) name=fuzz ;;
         *.sh) name=${name%.sh} ;;
     esac
     folder=$BUILD/run/$name log=$BUILD/run/$name.log
