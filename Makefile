@@ -41,7 +41,7 @@ HEADERS = $(wildcard spanprof*.h)
 TEST_HEADERS = $(wildcard tests/*.h)
 TOOL = $(O)/trace2summary
 
-.PHONY: all demo test check-deep check-matrix bench install clean help FORCE
+.PHONY: all demo test fuzz check-deep check-matrix bench install clean help FORCE
 .DELETE_ON_ERROR:
 .SUFFIXES:
 
@@ -103,6 +103,7 @@ demo: $(TOOL) $(O)/examples/indexer
 # ---- tests ----
 
 TEST_C = $(patsubst tests/%.c,%,$(wildcard tests/unit_*.c tests/life_*.c tests/fault_*.c))
+TEST_HOSTILE = $(O)/tests/hostile_input
 TEST_CXX = $(patsubst tests/%.cpp,%,$(wildcard tests/unit_*.cpp tests/life_*.cpp))
 TEST_PROGRAMS = $(TEST_C:%=$(O)/tests/%) $(TEST_CXX:%=$(O)/tests/%)
 TEST_SCRIPTS = $(sort $(wildcard tests/compile_*.sh tests/link_*.sh tests/check_*.sh))
@@ -112,6 +113,11 @@ TEST_LONG = $(O)/tests/soak
 $(TEST_C:%=$(O)/tests/%) $(TEST_TOOLS) $(TEST_LONG): $(O)/tests/%: tests/%.c $(TEST_HEADERS) $(HEADERS) $(O)/commands
 	@mkdir -p $(@D)
 	$(C) $< -o $@ $(LINK)
+
+# These have the tool inside.
+$(TEST_HOSTILE): $(O)/tests/%: tests/%.c tools/trace2summary.c $(wildcard tests/fuzz/*.h) $(TEST_HEADERS) $(HEADERS) $(O)/commands
+	@mkdir -p $(@D)
+	$(C) $< -o $@ $(LINK) -lm
 
 $(TEST_CXX:%=$(O)/tests/%): $(O)/tests/%: tests/%.cpp $(TEST_HEADERS) $(HEADERS) $(O)/commands
 	@mkdir -p $(@D)
@@ -143,13 +149,18 @@ $(O)/spanprof_cuda_tests: tests/spanprof_cuda_tests.cu $(TEST_HEADERS) $(HEADERS
 	$(C) $(CUDA_FLAGS) -x c $< -o $@ $(LINK)
 endif
 
-test: $(TOOL) $(EXAMPLE_PROGRAMS) $(TEST_PROGRAMS) $(TEST_TOOLS) $(CUDA_TESTS)
+test: $(TOOL) $(EXAMPLE_PROGRAMS) $(TEST_PROGRAMS) $(TEST_LONG) $(TEST_HOSTILE) $(TEST_TOOLS) $(CUDA_TESTS)
 	@CC='$(CC)' CXX='$(CXX)' CFLAGS='$(CFLAGS) $(SAN_FLAGS)' CXXFLAGS='$(CXXFLAGS) $(SAN_FLAGS)' LDFLAGS='$(LDFLAGS)' SAN='$(SAN)' \
-	sh tests/run.sh $(O) $(TEST_PROGRAMS) $(CUDA_TESTS) $(TEST_SCRIPTS) $(wildcard tests/tool/run.sh)
+	sh tests/run.sh $(O) $(TEST_PROGRAMS) $(TEST_LONG) $(TEST_HOSTILE) $(CUDA_TESTS) $(TEST_SCRIPTS) $(wildcard tests/tool/run.sh tests/fuzz/run.sh)
 
 # Slower, with tools that not every machine has; what is missing is skipped and counted. STRICT=1: it is a failure.
 check-deep check-matrix:
 	@CC='$(CC)' CXX='$(CXX)' MAKE='$(MAKE)' STRICT='$(STRICT)' sh tests/$(@:check-%=%).sh $(O)
+
+# A search by each fuzz target, with libFuzzer: make fuzz FUZZ_SECONDS=3600
+FUZZ_SECONDS ?= 60
+fuzz:
+	@CC='$(CC)' sh tests/fuzz/run.sh $(O) $(FUZZ_SECONDS)
 
 # ---- benchmarks ----
 
@@ -188,7 +199,8 @@ help:
 	@echo "make               the tool and the examples, in O (build)"
 	@echo "make demo          records a real program, converts, prints the table and how to open the trace"
 	@echo "make test          the tests; needs a C compiler, make and sh; what else is missing is skipped and counted"
-	@echo "make check-deep    sanitizers, valgrind, static checks, long runs"
+	@echo "make check-deep    sanitizers, valgrind, static checks, long runs, the model of the windows"
+	@echo "make fuzz          FUZZ_SECONDS=60 of libFuzzer for each reader of the tool"
 	@echo "make check-matrix  compilers, standards and platforms"
 	@echo "make bench         what recording and converting cost, against the budgets"
 	@echo "make install       PREFIX=/usr/local DESTDIR="
