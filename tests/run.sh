@@ -1,5 +1,5 @@
 #!/bin/sh
-# run.sh BUILD TEST... - runs the tests one after the other and sums up.
+# run.sh BUILD TEST... - runs the tests, TEST_JOBS (2) at a time, and sums up.
 #
 # A test is a program or a script (*.sh, which is given BUILD). It runs in a folder of its own, BUILD/run/NAME; what it prints
 # goes to BUILD/run/NAME.log, and its last line is "NAME: N passed, N failed, N skipped". That line is shown here; so are the
@@ -19,37 +19,40 @@ here=$(pwd)
 total_passed=0 total_failed=0 total_skipped=0
 mkdir -p "$BUILD/run"
 
-for test in "$@"; do
-    case $test in /*) path=$test ;; *) path=$here/$test ;; esac
-    name=${test##*/}
+# Names the test: path, name, folder, log.
+name_of() {
+    case $1 in /*) path=$1 ;; *) path=$here/$1 ;; esac
+    name=${1##*/}
     [ -f "$path" ] || [ ! -f "$path.exe" ] || path=$path.exe
-    case $test in
+    case $1 in
         */tool/run.sh) name=tool ;;
-        */fuzz/run.sh) name=fuzz ;;
         *.sh) name=${name%.sh} ;;
     esac
     folder=$BUILD/run/$name log=$BUILD/run/$name.log
+}
+
+run() {
     # A test may have left a folder that can't be written to.
     chmod -R u+rwx "$folder" 2>/dev/null
     rm -rf "$folder"
-    mkdir -p "$folder" || exit 2
-    case $name in
-        tool) (cd "$SOURCE" && exec $limit sh "$path" "$BUILD") >"$log" 2>&1 </dev/null ;;
-        *) case $path in
-               *.sh) (cd "$folder" && exec $limit sh "$path" "$BUILD") >"$log" 2>&1 </dev/null ;;
-               *) (cd "$folder" && exec $limit $TEST_RUNNER "$path") >"$log" 2>&1 </dev/null ;;
-           esac ;;
+    mkdir -p "$folder" && cd "$folder" || exit 2
+    case $path in
+        */tool/run.sh) cd "$SOURCE" && exec $limit sh "$path" "$BUILD" ;;
+        *.sh) exec $limit sh "$path" "$BUILD" ;;
+        *) exec $limit $TEST_RUNNER "$path" ;;
     esac
-    status=$?
+}
+
+result() { # STATUS
     line=$(sed -n 's/^\(.*[^0-9]\)\{0,1\}\([0-9][0-9]* passed, [0-9][0-9]* failed.*\)$/\2/p' "$log" | tail -n 1)
     passed=$(printf '%s\n' "$line" | sed -n 's/^\([0-9]*\) passed.*/\1/p')
     failed=$(printf '%s\n' "$line" | sed -n 's/.* \([0-9]*\) failed.*/\1/p')
     skipped=$(printf '%s\n' "$line" | sed -n 's/.* \([0-9]*\) skipped.*/\1/p')
     note=
     if [ -z "$line" ]; then
-        passed=0 failed=1 skipped=0 note=" (ended with status $status and no result)"
-    elif [ "$status" -ne 0 ] && [ "$failed" -eq 0 ]; then
-        failed=1 note=" (ended with status $status)"
+        passed=0 failed=1 skipped=0 note=" (ended with status $1 and no result)"
+    elif [ "$1" -ne 0 ] && [ "$failed" -eq 0 ]; then
+        failed=1 note=" (ended with status $1)"
     fi
     echo "$name: $passed passed, $failed failed, ${skipped:-0} skipped$note"
     grep 'SKIP: ' "$log" | sed 's/^.*SKIP: /    skipped: /' | sort -u
@@ -58,6 +61,27 @@ for test in "$@"; do
         echo "    log: $log"
     fi
     total_passed=$((total_passed + passed)) total_failed=$((total_failed + failed)) total_skipped=$((total_skipped + ${skipped:-0}))
+}
+
+# The oldest of those that run is awaited and told first, so the order is that of the arguments.
+running=
+settle() {
+    set -- $running
+    pid=${1%%:*} test=${1#*:}
+    shift
+    running=$*
+    wait "$pid"
+    status=$?
+    name_of "$test"
+    result $status
+}
+for test in "$@"; do
+    name_of "$test"
+    (run) >"$log" 2>&1 </dev/null &
+    running="$running $!:$test"
+    set -- $running
+    [ $# -lt "${TEST_JOBS:-2}" ] || settle
 done
+while [ -n "$running" ]; do settle; done
 echo "$total_passed passed, $total_failed failed, $total_skipped skipped"
 [ "$total_failed" -eq 0 ]
