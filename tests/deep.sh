@@ -61,37 +61,15 @@ check "500 kills" sh -c "mkdir -p kills && cd kills && exec '$BUILD/tests/life_s
 cat check.out
 
 step "faults"
-check "faults build" $MAKE -s -C "$SOURCE" O="$BUILD" "$BUILD/tests/fault_calls" "$BUILD/tests/fault_many" "$BUILD/tests/soak"
+check "faults build" $MAKE -s -C "$SOURCE" O="$BUILD" "$BUILD/tests/fault_calls" "$BUILD/tests/fault_many"
 check "every call that fails, with every error" sh -c "mkdir -p faults && cd faults && exec '$BUILD/tests/fault_calls' all"
 check "100,000 threads" sh -c "cd faults && exec '$BUILD/tests/fault_many' 100000"
-step "soak"
-check "soak" sh -c "mkdir -p soak && cd soak && exec '$BUILD/tests/soak' ${SOAK_SECONDS:-600}"
-tail -n 2 check.out
-
-# ---- the model of a lane's window ----
-
-step "model"
-if have spin; then
-    check "the model holds, its mutations do not" sh "$SOURCE/tests/model/run.sh" "$BUILD"
-    cat check.out
-else
-    missing "spin"
-fi
-
 # ---- hostile input ----
 
 step "hostile input"
 check "hostile input under sanitizers: build" $MAKE -s -C "$SOURCE" O="$BUILD/sanitized" SAN=address,undefined "$BUILD/sanitized/tests/hostile_input"
 check "hostile input under sanitizers" "$BUILD/sanitized/tests/hostile_input" all
 tail -n 2 check.out
-step "fuzz"
-if have clang || have clang-14; then
-    check "fuzz" sh "$SOURCE/tests/fuzz/run.sh" "$BUILD" "${FUZZ_SECONDS:-60}"
-    cat check.out
-else
-    missing "clang with libFuzzer"
-fi
-
 # ---- a demo's outputs under other readers ----
 
 step "other JSON readers"
@@ -139,8 +117,8 @@ part() {
 }
 check "soak builds" $MAKE -s -C "$SOURCE" O="$BUILD" "$BUILD/tests/soak"
 mkdir -p soak
-part "soak" sh -c "cd soak && exec '$BUILD/tests/soak' ${SOAK_SECONDS:-30}"
-part "fuzz targets" sh "$SOURCE/tests/fuzz/run.sh" "$BUILD" "${FUZZ_SECONDS:-20}"
+part "soak" sh -c "cd soak && exec '$BUILD/tests/soak' ${SOAK_SECONDS:-600}"
+part "fuzz targets" sh "$SOURCE/tests/fuzz/run.sh" "$BUILD" "${FUZZ_SECONDS:-60}"
 part "model of the window" sh "$SOURCE/tests/model/run.sh" "$BUILD"
 part "every failing call" sh -c "mkdir -p calls && cd calls && exec '$BUILD/tests/fault_calls' all"
 step "done"
