@@ -60,16 +60,6 @@ step "500 kills"
 check "500 kills" sh -c "mkdir -p kills && cd kills && exec '$BUILD/tests/life_sigkill' 500"
 cat check.out
 
-step "faults"
-check "faults build" $MAKE -s -C "$SOURCE" O="$BUILD" "$BUILD/tests/fault_calls" "$BUILD/tests/fault_many"
-check "every call that fails, with every error" sh -c "mkdir -p faults && cd faults && exec '$BUILD/tests/fault_calls' all"
-check "100,000 threads" sh -c "cd faults && exec '$BUILD/tests/fault_many' 100000"
-# ---- hostile input ----
-
-step "hostile input"
-check "hostile input under sanitizers: build" $MAKE -s -C "$SOURCE" O="$BUILD/sanitized" SAN=address,undefined "$BUILD/sanitized/tests/hostile_input"
-check "hostile input under sanitizers" "$BUILD/sanitized/tests/hostile_input" all
-tail -n 2 check.out
 # ---- a demo's outputs under other readers ----
 
 step "other JSON readers"
@@ -115,11 +105,14 @@ part() {
     grep -v ' 0 failed, 0 skipped' part.out | grep -i 'fail\|skip\|expected\|got \|crash\|error' | head -n 20
     tail -n 1 part.out
 }
-check "soak builds" $MAKE -s -C "$SOURCE" O="$BUILD" "$BUILD/tests/soak"
+check "soak and faults build" $MAKE -s -C "$SOURCE" O="$BUILD" "$BUILD/tests/soak" "$BUILD/tests/fault_calls" "$BUILD/tests/fault_many"
+check "hostile input under sanitizers builds" $MAKE -s -C "$SOURCE" O="$BUILD/sanitized" SAN=address,undefined "$BUILD/sanitized/tests/hostile_input"
 mkdir -p soak
 part "soak" sh -c "cd soak && exec '$BUILD/tests/soak' ${SOAK_SECONDS:-600}"
 part "fuzz targets" sh "$SOURCE/tests/fuzz/run.sh" "$BUILD" "${FUZZ_SECONDS:-60}"
 part "model of the window" sh "$SOURCE/tests/model/run.sh" "$BUILD"
 part "every failing call" sh -c "mkdir -p calls && cd calls && exec '$BUILD/tests/fault_calls' all"
+part "100,000 threads" sh -c "cd calls && exec '$BUILD/tests/fault_many' 100000"
+part "hostile input under sanitizers" "$BUILD/sanitized/tests/hostile_input" all
 step "done"
 finish check-deep
