@@ -494,6 +494,7 @@ enum { SPANPROF_I_CUDA_UNKNOWN, SPANPROF_I_CUDA_READY, SPANPROF_I_CUDA_FAILED };
 static uint32_t spanprof_i_cuda_state;      /* published after what it stands for is written */
 static char spanprof_i_cuda_why[256];       /* FAILED: the reason */
 static uint32_t spanprof_i_cuda_registered; /* fork handlers */
+static int spanprof_i_cuda_devices;         /* READY: how many there are */
 /* Guards the state's change, the table of pointers and the device spans' lists; held for some ten instructions beside driver
  * calls that take the driver's own lock. */
 static pthread_mutex_t spanprof_i_cuda_mutex = PTHREAD_MUTEX_INITIALIZER;
@@ -542,6 +543,7 @@ static void spanprof_i_cuda_probe(void) { /* locked */
         SPANPROF_I_CUDA_DRIVER_LIST(SPANPROF_I_X)
 #undef SPANPROF_I_X
         spanprof_i_cuda_symbol("cuCtxGetId", 12000, &spanprof_i_cu.CtxGetId);
+        spanprof_i_cuda_devices = devices;
         if (!missing) spanprof_i_cuda_symbol("cuEventElapsedTime", 12080, &spanprof_i_cu.EventElapsedTime); /* five times as fast */
     }
     if (pending == cudaSuccess && cudaPeekAtLastError() != cudaSuccess) cudaGetLastError(); /* of this function's own making */
@@ -784,21 +786,25 @@ spanprof_cuda_error spanprof_cuda_free(void *pointer) {
 
 static void spanprof_i_cuda_resolve_some(void);
 
+/* The device of the thread's context; 201 (cudaErrorDeviceUninitialized) without one, unless there is only one device. */
+static int spanprof_i_cuda_device(int *device) {
+    *device = 0;
+    return spanprof_i_cuda_devices == 1 ? 0 : spanprof_i_cu.CtxGetDevice(device);
+}
+/* stream NULL: of the whole device. */
 static const char *spanprof_i_cuda_begin(struct CUstream_st *stream, spanprof_hook_call *call) {
-    const char *why = spanprof_cuda_status();
+    const char *const why = spanprof_cuda_status();
     spanprof_i_cuda_place place;
-    int result = 0;
+    int result;
     call->meta.timing = "host";
     if (why) {
         SPANPROF_I_CUDA_NOTE(why);
         return why;
     }
-    if (!stream && !spanprof_i_cu.CtxGetDevice(&place.device)) {
-        /* the usual case, here and at the end: the thread has a context */
-    } else if (!(result = spanprof_i_cuda_enter(&place, stream))) {
-        spanprof_i_cuda_leave(&place);
-    } else if (result != SPANPROF_I_CUDA_IDLE) {
-        return spanprof_i_cuda_failed(result, call->text, sizeof call->text);
+    if (stream || spanprof_i_cuda_device(&place.device)) {
+        result = spanprof_i_cuda_enter(&place, stream);
+        if (!result) spanprof_i_cuda_leave(&place);
+        else if (result != SPANPROF_I_CUDA_IDLE) return spanprof_i_cuda_failed(result, call->text, sizeof call->text);
     }
     call->scratch[0] = 1;
     call->scratch[1] = SPANPROF_I_CAST(uint64_t, place.device + 1);
@@ -820,31 +826,37 @@ const char *spanprof_i_cuda_stream_prepare(void *stream, spanprof_hook_call *cal
     return why;
 }
 
+/* Waits for the device of the thread's context. */
+static int spanprof_i_cuda_wait_device(int device) {
+    int result = SPANPROF_I_LOAD(&spanprof_i_cuda_captures) ? SPANPROF_I_CUDA_CAPTURE : spanprof_i_cuda_capturing(SPANPROF_I_CUDA_LEGACY);
+    if (!result) result = spanprof_i_cuda_libtorch(device);
+    return result ? result : spanprof_i_cu.CtxSynchronize();
+}
+static int spanprof_i_cuda_wait_stream(struct CUstream_st *stream) {
+    int result, mode = SPANPROF_I_CUDA_RELAXED;
+    spanprof_i_cuda_exchange(&mode);
+    result = spanprof_i_cuda_capturing(stream);
+    if (!result) result = spanprof_i_cu.StreamSynchronize(stream);
+    spanprof_i_cuda_exchange(&mode);
+    return result;
+}
 /* Without a context there is nothing to wait for: no error, timing stays "host". */
 static const char *spanprof_i_cuda_finish(struct CUstream_st *stream, spanprof_hook_call *call) {
     spanprof_i_cuda_place place;
-    int result, mode = SPANPROF_I_CUDA_RELAXED;
+    int result = 201;
     if (!call->scratch[0] || SPANPROF_I_LOAD(&spanprof_i_cuda_state) != SPANPROF_I_CUDA_READY) return SPANPROF_I_NULL;
-    place.pushed = place.retained = 0;
-    result = !stream && !spanprof_i_cu.CtxGetDevice(&place.device) ? 0 : spanprof_i_cuda_enter(&place, stream);
-    if (!result) {
-        call->scratch[3] = SPANPROF_I_CAST(uint64_t, place.device + 1);
-        if (stream) {
-            spanprof_i_cuda_exchange(&mode);
-            result = spanprof_i_cuda_capturing(stream);
-            if (!result) result = spanprof_i_cu.StreamSynchronize(stream);
-            spanprof_i_cuda_exchange(&mode);
-        } else {
-            result = SPANPROF_I_LOAD(&spanprof_i_cuda_captures) ? SPANPROF_I_CUDA_CAPTURE : spanprof_i_cuda_capturing(SPANPROF_I_CUDA_LEGACY);
-            if (!result) result = spanprof_i_cuda_libtorch(place.device);
-            if (!result) result = spanprof_i_cu.CtxSynchronize();
-        }
+    /* The usual case, without a look at the context: the calls themselves say 201 when the thread has none. */
+    if (!stream && !spanprof_i_cuda_device(&place.device)) result = spanprof_i_cuda_wait_device(place.device);
+    if (result == 201 && !(result = spanprof_i_cuda_enter(&place, stream))) {
+        result = stream ? spanprof_i_cuda_wait_stream(stream) : spanprof_i_cuda_wait_device(place.device);
         spanprof_i_cuda_leave(&place);
-        if (!call->meta.device) call->meta.device = "cuda";
-        if (!result) call->meta.timing = stream ? "stream-synchronized" : "device-synchronized";
     }
-    if (!result || result == SPANPROF_I_CUDA_IDLE) return SPANPROF_I_NULL;
-    return spanprof_i_cuda_failed(result, call->text, sizeof call->text);
+    if (result == SPANPROF_I_CUDA_IDLE) return SPANPROF_I_NULL;
+    call->scratch[3] = SPANPROF_I_CAST(uint64_t, place.device + 1);
+    if (!call->meta.device) call->meta.device = "cuda";
+    if (result) return spanprof_i_cuda_failed(result, call->text, sizeof call->text);
+    call->meta.timing = stream ? "stream-synchronized" : "device-synchronized";
+    return SPANPROF_I_NULL;
 }
 static const char *spanprof_i_cuda_complete(void *user, spanprof_hook_call *call) {
     const int saved = errno;

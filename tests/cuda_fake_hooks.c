@@ -347,6 +347,13 @@ static void test_children(void) {
     d = dr_load("inside.dump");
     check_synchronized(d, "a", "device-synchronized", 0);
     dr_free(d);
+    /* one device: nothing to ask for */
+    CHECK_INT(0, child_run("SPANPROF=1 SPANPROF_OUT=single.dump FAKE_CUDA_DEVICES=1", "single"));
+    CHECK_STR("cuStreamIsCapturing cuCtxSynchronize \ncontext depth 0, retained 0\n", child_out);
+    d = dr_load("single.dump");
+    check_synchronized(d, "b", "device-synchronized", 0);
+    check_synchronized(d, "bare thread", "device-synchronized", 0);
+    dr_free(d);
     /* a driver that lacks what is needed */
     CHECK_INT(0, child_run("SPANPROF=1 SPANPROF_OUT=poor.dump FAKE_CUDA_MISSING=cuStreamIsCapturing", "poor"));
     d = dr_load("poor.dump");
@@ -408,6 +415,20 @@ static int child(const char *what) {
     if (!strcmp(what, "inside")) {
         { SPANPROF_CUDA_SPAN("a"); fake_stream(0, 0); }
         printf("pending %d\n", (int)cudaPeekAtLastError());
+    }
+    if (!strcmp(what, "single")) {
+        int left = -1;
+        pthread_t thread;
+        { SPANPROF_CUDA_SPAN("no context"); }
+        fake_stream(0, 0);
+        { SPANPROF_CUDA_SPAN("a"); }
+        fake_clear_log();
+        { SPANPROF_CUDA_SPAN("b"); }
+        puts(fake_log());
+        stream1 = fake_stream(0, 0);
+        pthread_create(&thread, NULL, bare_thread, &left);
+        pthread_join(thread, NULL);
+        printf("context depth %d, retained %d\n", left, fake_retained());
     }
     if (!strcmp(what, "poor")) {
         { SPANPROF_CUDA_SPAN("a"); }

@@ -247,10 +247,7 @@ static int cuCtxGetId(const context *c, unsigned long long *id) {
 static int cuCtxSynchronize(void) {
     const int result = called("cuCtxSynchronize");
     if (result) return result;
-    if (!current()) {
-        use(device_of_thread);
-        return 0;
-    }
+    if (!current()) return 201;
     if (captures(current(), 0)) {
         break_captures(current(), 0);
         return 900;
@@ -290,10 +287,7 @@ static int cuStreamGetCtx(stream *s, context **c) {
 static int cuStreamIsCapturing(stream *s, int *status) {
     const int result = called("cuStreamIsCapturing");
     if (result) return result;
-    if (!current() && (uintptr_t)s <= 2) {
-        use(device_of_thread); /* the real one makes a context here */
-        return 0;
-    }
+    if (!current() && (uintptr_t)s <= 2) return 201;
     if ((uintptr_t)s == 1 && captures(current(), 1)) return 906;
     s = resolve(s);
     if (!valid(s)) return 400;
