@@ -3468,7 +3468,8 @@ static int json_trace_read(const char *file, json_on_event on_event, void *user,
         r.result = -1;
     }
     /* Compressed data is looked at to its end, where its checksum stands, wherever the text stopped making sense. */
-    while (r.in.zip && json_more(&r.in, r.in.end)) r.in.p = r.in.end;
+    if (r.in.zip) r.in.p = r.in.end;
+    while (r.in.zip && json_more(&r.in, r.in.p)) r.in.p = r.in.end;
     if (r.in.zip && r.in.zip->error) {
         report->why = r.in.zip->error;
         json_count(report, JSON_COMPRESSED, r.in.zip->error_offset);
@@ -6254,7 +6255,8 @@ static slice label_cut(slice s, size_t width) {
 static void table_totals(session *s, textbuf *t, size_t shown, size_t rows) {
     char line[32];
     time_text(line, sizeof line, s->last_ns - s->first_ns);
-    text_form(t, "%" PRIu64 " events, %" PRIu64 " threads, %" PRIu64 " processes, %s", s->events, s->threads, (uint64_t)s->process_count, line);
+    text_form(t, "%" PRIu64 " event%s, %" PRIu64 " thread%s, %zu process%s, %s", s->events, s->events == 1 ? "" : "s", s->threads,
+              s->threads == 1 ? "" : "s", s->process_count, s->process_count == 1 ? "" : "es", line);
     if (shown < rows) text_form(t, "; %zu of %zu rows shown", shown, rows);
     if (s->unfinished + s->async_unfinished) text_form(t, "; %" PRIu64 " unfinished", s->unfinished + s->async_unfinished);
     if (s->dropped) text_form(t, "; %" PRIu64 " DROPPED", s->dropped);
@@ -8665,6 +8667,9 @@ static const char usage_text[] =
     "  -q, --quiet           no notes and no progress on standard error\n"
     "  -V, --version         print the version\n"
     "  -h, --help            print this text\n"
+    "\n"
+    "Several inputs become one trace: clocks are aligned, processes kept apart. Dumps of one process share its threads'\n"
+    "tracks; self time is by dump: a span is not reduced by what another dump recorded inside it.\n"
     "\n"
     "run records the command and the processes it starts and converts what they leave, however they end; its options are\n"
     "those above (-t and -s: spanprof.trace.json and spanprof.summary.json in the current folder). compare takes:\n"
