@@ -457,7 +457,7 @@ SPANPROF_API extern uint32_t spanprof_i_on;
 /* 1: ticks are the time stamp counter's, 0: nanoseconds of CLOCK_MONOTONIC. */
 SPANPROF_API extern uint32_t spanprof_i_tsc;
 
-SPANPROF_API spanprof_i_scope spanprof_i_enter_slow(spanprof_site *site, uintptr_t address);
+SPANPROF_API spanprof_i_scope spanprof_i_enter_slow(spanprof_site *site, uintptr_t address, uintptr_t frame);
 SPANPROF_API void spanprof_i_leave_slow(const spanprof_i_scope *scope, uint64_t now);
 SPANPROF_API uint64_t spanprof_i_monotonic_ns(void);
 SPANPROF_API spanprof_i_scope spanprof_i_enter_call(spanprof_site *site, void *address);
@@ -489,14 +489,14 @@ SPANPROF_I_HOT uint64_t spanprof_i_counter(void) {
 }
 
 /* Begins a span. The generation is 0 while the thread's state is in motion: a signal handler that records then comes to
- * the slow path and is counted. The release store orders the word after the zero behind it, for who reads the dump now. */
-SPANPROF_I_HOT spanprof_i_scope spanprof_i_enter(spanprof_site *site, uintptr_t address, uint32_t generation) {
+ * the slow path and is counted. frame: where the caller's frame ends, 0 if this is inlined into it. The release store orders the word after the zero behind it, for who reads the dump now. */
+SPANPROF_I_HOT spanprof_i_scope spanprof_i_enter(spanprof_site *site, uintptr_t address, uintptr_t frame, uint32_t generation) {
     spanprof_i_thread *self = SPANPROF_I_SELF();
     spanprof_i_scope scope;
     spanprof_i_open *open;
     uint64_t now, start, bits;
     uint64_t *word;
-    if (!SPANPROF_I_LIKELY(generation == self->generation)) return spanprof_i_enter_slow(site, address);
+    if (!SPANPROF_I_LIKELY(generation == self->generation)) return spanprof_i_enter_slow(site, address, frame);
     self->generation = 0;
     SPANPROF_I_SIGNAL_FENCE();
     word = self->next;
@@ -507,7 +507,7 @@ SPANPROF_I_HOT spanprof_i_scope spanprof_i_enter(spanprof_site *site, uintptr_t 
     if (!SPANPROF_I_LIKELY(word < self->end && open < self->limit && bits != 0 && start <= SPANPROF_SHORT_START_MAX && open[-1].address > address)) {
         SPANPROF_I_SIGNAL_FENCE();
         self->generation = generation;
-        return spanprof_i_enter_slow(site, address);
+        return spanprof_i_enter_slow(site, address, frame);
     }
     open->word = word;
     open->address = address;
@@ -551,7 +551,7 @@ SPANPROF_I_HOT spanprof_i_scope spanprof_i_scope_enter(spanprof_site *site, void
     const uint32_t generation = SPANPROF_I_LOAD(&spanprof_i_on);
     spanprof_i_scope none = { SPANPROF_I_NULL, 0u, 0u };
 #if SPANPROF_INLINE
-    return generation ? spanprof_i_enter(site, SPANPROF_I_PTR(uintptr_t, address), generation) : none;
+    return generation ? spanprof_i_enter(site, SPANPROF_I_PTR(uintptr_t, address), 0, generation) : none;
 #else
     return generation ? spanprof_i_enter_call(site, address) : none;
 #endif
@@ -1029,15 +1029,18 @@ static inline uint64_t spanprof_dump_sum(const void *data, size_t bytes) {
 #define SPANPROF_I_LANES_MAX ((1u << SPANPROF_POS_LANE_BITS) - 1u)
 #define SPANPROF_I_PATH_MAX 1024
 
-/* A stack address below every variable of the calling functions, whatever the compiler has inlined. */
+/* Where the frame of the caller of the function that says it ends, if that function is never inlined; and a stack address
+ * below every variable of the calling functions, whatever the compiler has inlined. */
 #if SPANPROF_I_GNU
 #define SPANPROF_I_NOINLINE __attribute__((noinline))
+#define SPANPROF_I_FRAME() SPANPROF_I_PTR(uintptr_t, __builtin_frame_address(0))
 static SPANPROF_I_NOINLINE uintptr_t spanprof_i_frame(void) {
     __asm__ volatile("");
     return SPANPROF_I_PTR(uintptr_t, __builtin_frame_address(0));
 }
 #else
 #define SPANPROF_I_NOINLINE
+#define SPANPROF_I_FRAME() spanprof_i_frame()
 static uintptr_t spanprof_i_frame(void) { return 0; } /* never taken for left by longjmp */
 #endif
 
@@ -1236,16 +1239,17 @@ static int spanprof_i_fork_registered;
 /* The thread's state in memory that the key holds; made on first use. */
 typedef struct spanprof_i_keyed { spanprof_i_thread thread; char name[48]; uint32_t inside; } spanprof_i_keyed;
 static pthread_once_t spanprof_i_key_once = PTHREAD_ONCE_INIT;
-static spanprof_i_keyed spanprof_i_keyless; /* when memory is short: records nothing */
+/* When memory is short, and after a thread's end: records nothing. */
+static spanprof_i_keyed spanprof_i_keyless = { { 0, 1, SPANPROF_I_NULL, SPANPROF_I_NULL, 0, spanprof_i_no_stack + 1, spanprof_i_no_stack + 1, spanprof_i_no_stack + 1, SPANPROF_I_NULL }, { 0 }, 0 };
 static void spanprof_i_make_key(void) { spanprof_i_key_made = pthread_key_create(&spanprof_i_key, spanprof_i_thread_exit) == 0; }
 static spanprof_i_keyed *spanprof_i_keyed_self(void) {
     spanprof_i_keyed *self;
     pthread_once(&spanprof_i_key_once, spanprof_i_make_key);
     if (!spanprof_i_key_made) return &spanprof_i_keyless;
-    self = (spanprof_i_keyed *)pthread_getspecific(spanprof_i_key);
+    self = SPANPROF_I_CAST(spanprof_i_keyed *, pthread_getspecific(spanprof_i_key));
     if (self) return self;
-    self = (spanprof_i_keyed *)calloc(1, sizeof *self);
-    if (!self || pthread_setspecific(spanprof_i_key, self)) { free(self); self = &spanprof_i_keyless; self->thread.ended = 1; }
+    self = SPANPROF_I_CAST(spanprof_i_keyed *, calloc(1, sizeof *self));
+    if (!self || pthread_setspecific(spanprof_i_key, self)) { free(self); return &spanprof_i_keyless; }
     spanprof_i_reset_thread(&self->thread);
     return self;
 }
@@ -2800,15 +2804,16 @@ static void spanprof_i_attach(spanprof_i_thread *self) {
 static void spanprof_i_thread_exit(void *value) {
     spanprof_i_cold cold;
 #if SPANPROF_NO_TLS && !SPANPROF_I_WINDOWS
-    spanprof_i_keyed *keyed = (spanprof_i_keyed *)value;
+    spanprof_i_keyed *keyed = SPANPROF_I_CAST(spanprof_i_keyed *, value);
     spanprof_i_thread *self = &keyed->thread;
     pthread_setspecific(spanprof_i_key, keyed);
+    if (keyed == &spanprof_i_keyless) return;
 #else
     spanprof_i_thread *self = SPANPROF_I_CAST(spanprof_i_thread *, value);
 #endif
     if (!self->lane) {
 #if SPANPROF_NO_TLS && !SPANPROF_I_WINDOWS
-        pthread_setspecific(spanprof_i_key, NULL);
+        pthread_setspecific(spanprof_i_key, &spanprof_i_keyless);
         free(keyed);
 #endif
         return;
@@ -2825,7 +2830,7 @@ static void spanprof_i_thread_exit(void *value) {
     spanprof_i_detach(self);
     self->ended = 1;
 #if SPANPROF_NO_TLS && !SPANPROF_I_WINDOWS
-    pthread_setspecific(spanprof_i_key, NULL);
+    pthread_setspecific(spanprof_i_key, &spanprof_i_keyless);
     free(keyed);
 #endif
     spanprof_i_unlock(&cold);
@@ -3067,7 +3072,8 @@ static spanprof_i_open *spanprof_i_start_span(spanprof_i_thread *self, spanprof_
     const uint64_t last = self->last;
     spanprof_i_open *open;
     uint64_t now, pos, words[2];
-    const int is_long = name != SPANPROF_I_NULL || site->id > SPANPROF_SHORT_SITE_MAX;
+    const uint32_t id = name ? 0 : SPANPROF_I_LOAD(&site->id);
+    const int is_long = name != SPANPROF_I_NULL || id > SPANPROF_SHORT_SITE_MAX;
     if (!spanprof_i_deepen(self) || !spanprof_i_room(self, name ? 4 + spanprof_i_text_length(name) / 8 + 1 : 4) || !spanprof_i_allowed(self)) {
         spanprof_i_drop(self);
         return SPANPROF_I_NULL;
@@ -3076,13 +3082,13 @@ static spanprof_i_open *spanprof_i_start_span(spanprof_i_thread *self, spanprof_
     words[0] = now;
     words[1] = 0;
     if (is_long) {
-        pos = name ? spanprof_i_record_texts(self, SPANPROF_RECORD_SPAN_DYN, 0, 0, words, 2, &name, 1, 1) : spanprof_i_record(self, SPANPROF_RECORD_SPAN, 0, site->id, words, 2, 1);
+        pos = name ? spanprof_i_record_texts(self, SPANPROF_RECORD_SPAN_DYN, 0, 0, words, 2, &name, 1, 1) : spanprof_i_record(self, SPANPROF_RECORD_SPAN, 0, id, words, 2, 1);
     } else {
         if (now - self->last > SPANPROF_SHORT_START_MAX) {
             spanprof_i_record(self, SPANPROF_RECORD_TIME, 0, 0, words, 1, 0);
             self->last = now;
         }
-        pos = spanprof_i_publish(self, (now - self->last) << SPANPROF_SHORT_START_SHIFT | SPANPROF_I_CAST(uint64_t, site->id) << SPANPROF_SHORT_SITE_SHIFT | 1u, 1, 1);
+        pos = spanprof_i_publish(self, (now - self->last) << SPANPROF_SHORT_START_SHIFT | SPANPROF_I_CAST(uint64_t, id) << SPANPROF_SHORT_SITE_SHIFT | 1u, 1, 1);
     }
     self->last = now;
     open = self->top;
@@ -3120,9 +3126,9 @@ static SPANPROF_I_NOINLINE spanprof_span spanprof_i_open_span(spanprof_site *sit
     return span;
 }
 
-SPANPROF_I_COLD spanprof_i_scope spanprof_i_enter_slow(spanprof_site *site, uintptr_t address) {
+SPANPROF_I_COLD spanprof_i_scope spanprof_i_enter_slow(spanprof_site *site, uintptr_t address, uintptr_t frame) {
     spanprof_i_scope scope = { SPANPROF_I_NULL, 0u, 0u };
-    spanprof_i_open_span(site, SPANPROF_I_NULL, address, spanprof_i_frame(), &scope);
+    spanprof_i_open_span(site, SPANPROF_I_NULL, address, frame ? frame : SPANPROF_I_FRAME(), &scope);
     return scope;
 }
 
@@ -3264,8 +3270,8 @@ static void spanprof_i_attr(spanprof_site *key, uint32_t kind, uint64_t value, c
     words[0] = spanprof_i_current_pos(self);
     words[1] = value;
     if (words[0] && spanprof_i_known(key)) {
-        if (kind == SPANPROF_VALUE_STR) spanprof_i_record_texts(self, SPANPROF_RECORD_ATTR, kind, key->id, words, 1, &text, 1, 0);
-        else spanprof_i_record(self, SPANPROF_RECORD_ATTR, kind, key->id, words, 2, 0);
+        if (kind == SPANPROF_VALUE_STR) spanprof_i_record_texts(self, SPANPROF_RECORD_ATTR, kind, SPANPROF_I_LOAD(&key->id), words, 1, &text, 1, 0);
+        else spanprof_i_record(self, SPANPROF_RECORD_ATTR, kind, SPANPROF_I_LOAD(&key->id), words, 2, 0);
     }
     spanprof_i_release(self, generation);
     errno = error;
@@ -3292,7 +3298,7 @@ void spanprof_i_event(spanprof_site *site, spanprof_event_kind kind, uint64_t id
     words[2] = spanprof_i_current_pos(self);
     if (spanprof_i_room(self, 4) && spanprof_i_known(site) && spanprof_i_allowed(self)) {
         words[0] = spanprof_i_now();
-        spanprof_i_record(self, types[kind], 0, site->id, words, count, 1);
+        spanprof_i_record(self, types[kind], 0, SPANPROF_I_LOAD(&site->id), words, count, 1);
     } else {
         spanprof_i_drop(self);
     }
@@ -3334,9 +3340,9 @@ static void spanprof_i_push_at(spanprof_site *site, const char *name, const span
     if (meta) spanprof_i_put_meta(span, meta, site->set, 0);
     errno = error;
 }
-void spanprof_i_push(spanprof_site *site, const spanprof_meta *meta) { spanprof_i_push_at(site, SPANPROF_I_NULL, meta, spanprof_i_frame()); }
-int spanprof_i_push_dyn(const char *name) {
-    spanprof_i_push_at(SPANPROF_I_NULL, name ? name : "(null)", SPANPROF_I_NULL, spanprof_i_frame());
+SPANPROF_I_NOINLINE void spanprof_i_push(spanprof_site *site, const spanprof_meta *meta) { spanprof_i_push_at(site, SPANPROF_I_NULL, meta, SPANPROF_I_FRAME()); }
+SPANPROF_I_NOINLINE int spanprof_i_push_dyn(const char *name) {
+    spanprof_i_push_at(SPANPROF_I_NULL, name ? name : "(null)", SPANPROF_I_NULL, SPANPROF_I_FRAME());
     return 1;
 }
 
@@ -3393,27 +3399,29 @@ void spanprof_i_step_leave(spanprof_i_step *step) {
 
 /* 10.11 public functions */
 
-spanprof_i_scope spanprof_i_enter_call(spanprof_site *site, void *address) { return spanprof_i_enter(site, SPANPROF_I_PTR(uintptr_t, address), SPANPROF_I_LOAD(&spanprof_i_on)); }
+SPANPROF_I_NOINLINE spanprof_i_scope spanprof_i_enter_call(spanprof_site *site, void *address) {
+    return spanprof_i_enter(site, SPANPROF_I_PTR(uintptr_t, address), SPANPROF_I_FRAME(), SPANPROF_I_LOAD(&spanprof_i_on));
+}
 void spanprof_i_leave_call(const spanprof_i_scope *scope) { spanprof_i_leave(scope); }
-spanprof_i_scope spanprof_i_enter_meta(spanprof_site *site, const spanprof_meta *meta, void *address) {
+SPANPROF_I_NOINLINE spanprof_i_scope spanprof_i_enter_meta(spanprof_site *site, const spanprof_meta *meta, void *address) {
     spanprof_i_scope scope = { SPANPROF_I_NULL, 0u, 0u };
-    const spanprof_span span = spanprof_i_open_span(site, SPANPROF_I_NULL, SPANPROF_I_PTR(uintptr_t, address), spanprof_i_frame(), &scope);
+    const spanprof_span span = spanprof_i_open_span(site, SPANPROF_I_NULL, SPANPROF_I_PTR(uintptr_t, address), SPANPROF_I_FRAME(), &scope);
     spanprof_i_put_meta(span, meta, site->set, 0);
     return scope;
 }
 
-spanprof_span spanprof_begin(spanprof_site *site) {
+SPANPROF_I_NOINLINE spanprof_span spanprof_begin(spanprof_site *site) {
     spanprof_span none = { 0u };
-    return SPANPROF_I_ON() ? spanprof_i_open_span(site, SPANPROF_I_NULL, 0, spanprof_i_frame(), SPANPROF_I_NULL) : none;
+    return SPANPROF_I_ON() ? spanprof_i_open_span(site, SPANPROF_I_NULL, 0, SPANPROF_I_FRAME(), SPANPROF_I_NULL) : none;
 }
 spanprof_span spanprof_begin_meta(spanprof_site *site, const spanprof_meta *meta) {
     const spanprof_span span = spanprof_begin(site);
     if (meta) spanprof_i_put_meta(span, meta, site->set, 0);
     return span;
 }
-spanprof_span spanprof_begin_dyn(const char *name) {
+SPANPROF_I_NOINLINE spanprof_span spanprof_begin_dyn(const char *name) {
     spanprof_span none = { 0u };
-    return SPANPROF_I_ON() ? spanprof_i_open_span(SPANPROF_I_NULL, name ? name : "(null)", 0, spanprof_i_frame(), SPANPROF_I_NULL) : none;
+    return SPANPROF_I_ON() ? spanprof_i_open_span(SPANPROF_I_NULL, name ? name : "(null)", 0, SPANPROF_I_FRAME(), SPANPROF_I_NULL) : none;
 }
 void spanprof_set_meta(spanprof_span span, const spanprof_meta *meta) {
     if (meta) spanprof_i_put_meta(span, meta, 0, 0);
@@ -3441,11 +3449,11 @@ static void spanprof_i_begin_hooked(spanprof_hooked *h, spanprof_site *site, con
     h->hooks = hooks;
     h->span = spanprof_i_open_span(site, SPANPROF_I_NULL, address, frame, SPANPROF_I_NULL);
 }
-void spanprof_i_scope_hooked(spanprof_hooked *h, spanprof_site *site, const spanprof_hooks *hooks, const spanprof_meta *meta) {
-    spanprof_i_begin_hooked(h, site, hooks, meta, SPANPROF_I_PTR(uintptr_t, h), spanprof_i_frame());
+SPANPROF_I_NOINLINE void spanprof_i_scope_hooked(spanprof_hooked *h, spanprof_site *site, const spanprof_hooks *hooks, const spanprof_meta *meta) {
+    spanprof_i_begin_hooked(h, site, hooks, meta, SPANPROF_I_PTR(uintptr_t, h), SPANPROF_I_FRAME());
 }
-void spanprof_hooked_begin(spanprof_hooked *h, spanprof_site *site, const spanprof_hooks *hooks, const spanprof_meta *meta) {
-    spanprof_i_begin_hooked(h, site, hooks, meta, 0, spanprof_i_frame());
+SPANPROF_I_NOINLINE void spanprof_hooked_begin(spanprof_hooked *h, spanprof_site *site, const spanprof_hooks *hooks, const spanprof_meta *meta) {
+    spanprof_i_begin_hooked(h, site, hooks, meta, 0, SPANPROF_I_FRAME());
 }
 static void spanprof_i_join_error(char *out, size_t bytes, const char *phase, const char *error) {
     if (!error) return;
@@ -3511,7 +3519,7 @@ void spanprof_track_span(spanprof_site *site, uint64_t track, uint64_t start_ns,
     words[3] = duration_ns;
     words[4] = SPANPROF_I_CAST(uint64_t, queue_ns);
     if (!spanprof_i_room(self, 6) || !spanprof_i_known(site) || !spanprof_i_allowed(self)) spanprof_i_drop(self);
-    else spanprof_i_record(self, SPANPROF_RECORD_TRACK_SPAN, 0, site->id, words, 5, 1);
+    else spanprof_i_record(self, SPANPROF_RECORD_TRACK_SPAN, 0, SPANPROF_I_LOAD(&site->id), words, 5, 1);
     spanprof_i_release(self, generation);
     errno = error;
 }
@@ -3912,7 +3920,7 @@ void __cyg_profile_func_enter(void *address, void *caller) {
     if (on == 0 || (on != 1 && (on & 1u)) || *SPANPROF_I_INSIDE() || (self->lane && !self->generation)) return;
     function = spanprof_i_find_function(SPANPROF_I_PTR(uintptr_t, address));
     if (!function) return;
-    scope = spanprof_i_enter(&function->site, spanprof_i_address_inside(self->top - 1), SPANPROF_I_LOAD(&spanprof_i_on));
+    scope = spanprof_i_enter(&function->site, spanprof_i_address_inside(self->top - 1), 0, SPANPROF_I_LOAD(&spanprof_i_on));
     if (!scope.word) return;
     self->top[-1].ticks = scope.start;
     self->top[-1].kind = SPANPROF_I_FUNCTION;
