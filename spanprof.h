@@ -2155,53 +2155,62 @@ static int spanprof_i_record_end(spanprof_i_thread *self, uint32_t flags, uint64
 
 /* Length of a text in the dump: cut to SPANPROF_TEXT_MAX bytes, not inside a UTF-8 character. */
 static size_t spanprof_i_text_length(const char *text) {
-    size_t n = 0;
+    const void *end;
+    size_t n;
     if (!text) return 0;
-    while (n <= SPANPROF_TEXT_MAX && text[n]) n++;
-    if (n <= SPANPROF_TEXT_MAX) return n;
+    end = memchr(text, 0, SPANPROF_TEXT_MAX + 1u);
+    if (end) return SPANPROF_I_CAST(size_t, SPANPROF_I_CAST(const char *, end) - text);
     n = SPANPROF_TEXT_MAX;
     while (n > SPANPROF_TEXT_MAX - 4 && (SPANPROF_I_CAST(unsigned char, text[n]) & 0xc0u) == 0x80u) n--;
     return n;
 }
 
-/* Puts bytes into words one after the other, each word in one store: spanprof_stats may be looking at the window. */
-typedef struct spanprof_i_packer { uint64_t *out; unsigned char word[8]; size_t used; } spanprof_i_packer;
-static void spanprof_i_pack(spanprof_i_packer *packer, const void *data, size_t bytes) {
-    const unsigned char *p = SPANPROF_I_CAST(const unsigned char *, data);
-    size_t i;
-    for (i = 0; i < bytes; i++) {
-        packer->word[packer->used++] = p[i];
-        if (packer->used == 8) {
-            uint64_t word;
-            memcpy(&word, packer->word, 8);
-            SPANPROF_I_STORE(packer->out++, word);
-            packer->used = 0;
+/* Puts texts, each after its length, into words, each word in one store: spanprof_stats may be looking at the window. What
+ * is usual is put together beside first. */
+static void spanprof_i_put_texts(uint64_t *out, const char *const *texts, const size_t *lengths, uint32_t count) {
+    unsigned char beside[512];
+    size_t used = 0, from, i;
+    uint64_t word;
+    for (i = 0; i < count; i++) {
+        const uint16_t size = SPANPROF_I_CAST(uint16_t, lengths[i]);
+        size_t done = 0;
+        memcpy(beside + used, &size, 2);
+        used += 2;
+        for (;;) { /* room for the next length and for the zeros is kept */
+            const size_t fit = used < sizeof beside - 16 ? sizeof beside - 16 - used : 0, left = lengths[i] - done;
+            const size_t now = left < fit ? left : fit;
+            if (now) memcpy(beside + used, texts[i] + done, now);
+            used += now;
+            done += now;
+            if (used < sizeof beside - 16) break;
+            for (from = 0; from + 8 <= used; from += 8) {
+                memcpy(&word, beside + from, 8);
+                SPANPROF_I_STORE(out++, word);
+            }
+            memmove(beside, beside + from, used - from);
+            used -= from;
+            if (done == lengths[i]) break;
         }
     }
-}
-static void spanprof_i_pack_text(spanprof_i_packer *packer, const char *text, size_t length) {
-    const uint16_t size = SPANPROF_I_CAST(uint16_t, length);
-    spanprof_i_pack(packer, &size, 2);
-    spanprof_i_pack(packer, text, length);
+    memset(beside + used, 0, 8);
+    for (from = 0; from < used; from += 8) {
+        memcpy(&word, beside + from, 8);
+        SPANPROF_I_STORE(out++, word);
+    }
 }
 
 /* A record of a head, some words and some texts, built where it will stand; 0 if there was no room. */
 static SPANPROF_I_NOINLINE uint64_t spanprof_i_record_texts(spanprof_i_thread *self, uint32_t type, uint32_t flags, uint64_t argument, const uint64_t *words, uint32_t count,
                                         const char *const *texts, uint32_t text_count, int is_event) {
-    static const unsigned char zeros[8] = { 0 };
-    spanprof_i_packer packer;
-    size_t bytes = 0, total;
+    size_t lengths[SPANPROF_META_COUNT], bytes = 0, total;
     uint64_t *out;
     uint32_t i;
-    for (i = 0; i < text_count; i++) bytes += 2 + spanprof_i_text_length(texts[i]);
+    for (i = 0; i < text_count; i++) bytes += 2 + (lengths[i] = spanprof_i_text_length(texts[i]));
     total = 1 + count + (bytes + 7) / 8;
     out = spanprof_i_room(self, total);
     if (!out) return 0;
     for (i = 0; i < count; i++) SPANPROF_I_STORE(out + i + 1, words[i]);
-    packer.out = out + 1 + count;
-    packer.used = 0;
-    for (i = 0; i < text_count; i++) spanprof_i_pack_text(&packer, texts[i], spanprof_i_text_length(texts[i]));
-    if (packer.used) spanprof_i_pack(&packer, zeros, 8 - packer.used);
+    spanprof_i_put_texts(out + 1 + count, texts, lengths, text_count);
     return spanprof_i_publish(self, SPANPROF_RECORD(type, flags, total, argument), total, is_event);
 }
 
@@ -3435,19 +3444,29 @@ spanprof_span spanprof_current(void) {
 /* A hooked span's hooks run even when the span itself is dropped, so that what prepare opened elsewhere is closed. */
 static void spanprof_i_begin_hooked(spanprof_hooked *h, spanprof_site *site, const spanprof_hooks *hooks, const spanprof_meta *meta, uintptr_t address, uintptr_t frame) {
     spanprof_i_thread *self = SPANPROF_I_SELF();
+    spanprof_i_scope scope;
     uint32_t generation;
-    memset(h, 0, sizeof *h);
+    h->span.pos = 0;
+    h->hooks = SPANPROF_I_NULL;
+    h->prepare_error = SPANPROF_I_NULL;
     if (!hooks || !SPANPROF_I_ON()) return;
     generation = spanprof_i_claim(self, frame); /* opens the session: hooks run only while recording */
     if (!generation) return;
     (void)spanprof_i_known(site);
     spanprof_i_release(self, generation);
     h->call.name = site->name;
+    memset(h->call.scratch, 0, sizeof h->call.scratch);
+    h->call.text[0] = 0;
     if (meta) h->call.meta = *meta;
+    else memset(&h->call.meta, 0, sizeof h->call.meta);
     h->call.meta.set |= site->set;
     if (hooks->prepare) h->prepare_error = hooks->prepare(hooks->user, &h->call);
     h->hooks = hooks;
-    h->span = spanprof_i_open_span(site, SPANPROF_I_NULL, address, frame, SPANPROF_I_NULL);
+    scope = spanprof_i_enter(site, address ? address : spanprof_i_address_inside(self->top - 1), frame, SPANPROF_I_LOAD(&spanprof_i_on));
+    if (!scope.word) return;
+    self->top[-1].ticks = scope.start;
+    self->top[-1].kind = SPANPROF_I_HANDLE;
+    h->span.pos = spanprof_i_open_pos(self->lane, self->top - 1);
 }
 SPANPROF_I_NOINLINE void spanprof_i_scope_hooked(spanprof_hooked *h, spanprof_site *site, const spanprof_hooks *hooks, const spanprof_meta *meta) {
     spanprof_i_begin_hooked(h, site, hooks, meta, SPANPROF_I_PTR(uintptr_t, h), SPANPROF_I_FRAME());
@@ -3464,7 +3483,7 @@ static void spanprof_i_join_error(char *out, size_t bytes, const char *phase, co
 void spanprof_hooked_end(spanprof_hooked *h) {
     const spanprof_hooks *hooks = h->hooks;
     spanprof_i_thread *self = SPANPROF_I_SELF();
-    const char *errors[3];
+    const char *errors[3], *given;
     char joined[1024];
     spanprof_i_open *open;
     uint32_t generation;
@@ -3475,8 +3494,9 @@ void spanprof_hooked_end(spanprof_hooked *h) {
     errors[1] = hooks->complete_timing ? hooks->complete_timing(hooks->user, &h->call) : SPANPROF_I_NULL;
     now = spanprof_i_now();
     errors[2] = hooks->enrich ? hooks->enrich(hooks->user, &h->call) : SPANPROF_I_NULL;
+    given = h->call.meta.hook_error;
     joined[0] = 0;
-    if (h->call.meta.hook_error) spanprof_i_append(joined, sizeof joined, h->call.meta.hook_error);
+    spanprof_i_join_error(joined, sizeof joined, "", given);
     spanprof_i_join_error(joined, sizeof joined, "prepare: ", errors[0]);
     spanprof_i_join_error(joined, sizeof joined, "complete_timing: ", errors[1]);
     spanprof_i_join_error(joined, sizeof joined, "enrich: ", errors[2]);
@@ -3510,8 +3530,13 @@ void spanprof_thread_name(const char *name) {
 void spanprof_track_span(spanprof_site *site, uint64_t track, uint64_t start_ns, uint64_t duration_ns, int64_t queue_ns, spanprof_span host) {
     spanprof_i_thread *self = SPANPROF_I_SELF();
     const int error = errno;
-    const uint32_t generation = SPANPROF_I_ON() ? spanprof_i_claim_event(self, spanprof_i_frame()) : 0;
+    const uint32_t on = SPANPROF_I_LOAD(&spanprof_i_on);
+    /* With a host span it is that span's late end, which counts while recording is paused, too. */
+    const int late = host.pos != 0 && on > 1 && (on & 1u);
+    const uint32_t generation = !on ? 0 : !late ? spanprof_i_claim_event(self, spanprof_i_frame())
+                              : self->lane && self->lane->session == SPANPROF_I_LOAD(&spanprof_i_current) ? spanprof_i_claim_end(self) : 0;
     uint64_t words[5];
+    if (!generation && late) spanprof_i_dropped(1);
     if (!generation) return;
     words[0] = host.pos;
     words[1] = track;
