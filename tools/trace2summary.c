@@ -28,6 +28,7 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <float.h>
 #include <inttypes.h>
 #include <limits.h>
 #include <math.h>
@@ -568,10 +569,12 @@ static void text_us(textbuf *t, uint64_t ns) {
 }
 
 /* The shortest of three forms that reads back the same; null where JSON has no number. */
+static bool is_finite(double v) { return v >= -DBL_MAX && v <= DBL_MAX; }
+
 static void text_double(textbuf *t, double v) {
     char line[40];
     int digits;
-    if (!isfinite(v)) {
+    if (!is_finite(v)) {
         text_str(t, "null");
         return;
     }
@@ -815,7 +818,7 @@ static int load_file(int fd, const struct stat *st, unsigned char **data, size_t
     for (;;) {
         ssize_t got;
         must_grow(data, &room, *size + 65536, 1);
-        got = read(fd, *data + *size, room - *size);
+        got = read(fd, *data + *size, (unsigned)(room - *size < (1u << 30) ? room - *size : 1u << 30));
         if (got < 0 && errno == EINTR) continue;
         if (got <= 0) return got < 0 ? errno : 0;
         *size += (size_t)got;
@@ -1091,7 +1094,8 @@ static bool block_is_sound(const unsigned char *at, int *swap) {
     magic = copy.magic;
     *swap = magic != SPANPROF_BLOCK_MAGIC;
     if (*swap) swap32(&magic, 1);
-    return magic == SPANPROF_BLOCK_MAGIC && spanprof_dump_sum(at, offsetof(spanprof_dump_block, sum)) == (*swap ? swapped64(copy.sum) : copy.sum);
+    return magic == SPANPROF_BLOCK_MAGIC &&
+           spanprof_dump_sum(at, offsetof(spanprof_dump_block, sum)) == (*swap ? swapped64(copy.sum) : copy.sum);
 }
 
 /* The first sound block at or after a byte; false when there is none. */
@@ -1115,7 +1119,8 @@ static bool header_restore(dump_input *d, int *swap) {
     d->size -= d->moved;
     at -= d->moved;
     second = at + BLOCK_BYTES_MIN;
-    if (h->block_header_bytes != sizeof first || h->block_bytes < BLOCK_BYTES_MIN || h->block_bytes > BLOCK_BYTES_MAX || h->block_bytes % 8 ||
+    if (h->block_header_bytes != sizeof first || h->block_bytes < BLOCK_BYTES_MIN || h->block_bytes > BLOCK_BYTES_MAX ||
+        h->block_bytes % 8 ||
         h->header_bytes > at || (at - h->header_bytes) % h->block_bytes) {
         h->header_bytes = (uint32_t)(at < UINT32_MAX ? at : 0);
         h->block_header_bytes = sizeof first;
@@ -1169,7 +1174,8 @@ static int header_read(session *s, dump_input *d) {
     wrong = header_check(h, sum, &offset);
     /* Versions will not be many: a larger number is damage. */
     if (wrong && h->endian == SPANPROF_DUMP_ENDIAN && h->version > SPANPROF_DUMP_VERSION && h->version < 65536) {
-        complain(s, d->path, offsetof(spanprof_dump_header, version), "dump version %" PRIu32 ", this program reads version %u: a newer trace2summary is needed",
+        complain(s, d->path, offsetof(spanprof_dump_header, version),
+            "dump version %" PRIu32 ", this program reads version %u: a newer trace2summary is needed",
                  h->version, SPANPROF_DUMP_VERSION);
         return EXIT_DAMAGED;
     }
@@ -1276,7 +1282,8 @@ static void blocks_find(session *s, dump_input *d, int swap) {
         block_entry *b = &d->blocks[i];
         block_entry *before = kept ? &d->blocks[kept - 1] : NULL;
         if (before && before->lane == b->lane && before->seq == b->seq) {
-            if (before->head->state == b->head->state) complain(s, d->path, b->offset, "lane %" PRIu32 " has block %" PRIu64 " twice", b->lane, b->seq);
+            if (before->head->state == b->head->state)
+                complain(s, d->path, b->offset, "lane %" PRIu32 " has block %" PRIu64 " twice", b->lane, b->seq);
             continue;
         }
         if (b->head->state == SPANPROF_BLOCK_FLUSHED && d->head.state != SPANPROF_DUMP_RECORDING)
@@ -1303,11 +1310,13 @@ static void lanes_build(session *s, dump_input *d) {
         if (l->count == 0) {
             l->first = i;
             if (b->head->events && ring) d->overwritten += b->head->events < TIME_MAX ? b->head->events : 0;
-            else if (b->head->events) complain(s, d->path, offset, "lane %" PRIu32 ": the blocks before block %" PRIu64 " are missing", b->lane, b->seq);
+            else if (b->head->events)
+                complain(s, d->path, offset, "lane %" PRIu32 ": the blocks before block %" PRIu64 " are missing", b->lane, b->seq);
         } else if (b->seq != d->blocks[i - 1].seq + 1) {
             b->is_cut = 1;
             if (!ring || b->lane == 0)
-                complain(s, d->path, offset, "lane %" PRIu32 ": blocks %" PRIu64 " to %" PRIu64 " are missing", b->lane, d->blocks[i - 1].seq + 1, b->seq - 1);
+                complain(s, d->path, offset, "lane %" PRIu32 ": blocks %" PRIu64 " to %" PRIu64 " are missing", b->lane,
+                    d->blocks[i - 1].seq + 1, b->seq - 1);
             must_grow(&l->cuts, &l->cut_room, l->cut_count + 1, sizeof *l->cuts);
             l->cuts[l->cut_count++] = (lane_cut){ b->seq * d->words_in_block, b->head->base_ticks };
         }
@@ -1513,7 +1522,8 @@ static void block_index(session *s, dump_input *d, block_entry *b) {
     thread_get(s, d, b->head->thread, b->offset + offsetof(spanprof_dump_block, thread));
     while (i < b->count) {
         const char *wrong;
-        while (b->count - i >= 8 && words[i] & words[i + 1] & words[i + 2] & words[i + 3] & words[i + 4] & words[i + 5] & words[i + 6] & words[i + 7] & 1) i += 8;
+        while (b->count - i >= 8 && words[i] & words[i + 1] & words[i + 2] & words[i + 3] & words[i + 4] & words[i + 5] & words[i + 6] &
+               words[i + 7] & 1) i += 8;
         while (i < b->count && words[i] & 1) i++;
         if (i == b->count || (words[i] == 0 && ends_at_zero)) break;
         wrong = record_check(words + i, b->count - i);
@@ -1624,7 +1634,8 @@ static elf_symbol *elf_symbols(const elf_file *e, unsigned type, size_t *count) 
         const uint64_t name = names + elf_number(e, s, 4), binding = info >> 4;
         if ((info & 15) != 2 || !elf_number(e, s + (e->wide ? 6u : 14u), 2) || name >= names_end || !e->p[name]) continue;
         must_grow(&list, &room, *count + 1, sizeof *list);
-        list[*count] = (elf_symbol){ elf_field(e, s, 8, 4) & ~thumb, elf_field(e, s, 16, 8), name, binding == 1 ? 0 : binding == 2 ? 1 : 2, (uint32_t)*count };
+        list[*count] = (elf_symbol){ elf_field(e, s, 8, 4) & ~thumb, elf_field(e, s, 16, 8), name,
+            binding == 1 ? 0 : binding == 2 ? 1 : 2, (uint32_t)*count };
         ++*count;
     }
     if (*count) qsort(list, *count, sizeof *list, elf_symbol_order);
@@ -1648,10 +1659,11 @@ static slice elf_find(const elf_file *e, const elf_symbol *list, size_t count, u
     return (slice){ (const char *)e->p + found->name, n };
 }
 
-/* A site that the program knows by its address alone. */
-static bool site_has_address(session *s, const site_entry *site) {
+/* A site inside the module that the program knows by its address alone. */
+static bool site_is_inside(session *s, const site_entry *site, const module_entry *module) {
     const slice name = name_raw(&s->names, site->name);
-    return site->address && (!name.n || (name.n > 2 && memcmp(name.p, "0x", 2) == 0));
+    return site->address && site->address >= module->low && site->address < module->high &&
+           (!name.n || (name.n > 2 && memcmp(name.p, "0x", 2) == 0));
 }
 
 /* Names the sites inside a module from its file, where that is there and has symbols. */
@@ -1677,7 +1689,7 @@ static void module_name_sites(session *s, dump_input *d, const module_entry *mod
     for (i = 0; i < d->site_count && count; i++) {
         site_entry *site = &d->sites[i];
         slice name;
-        if (site->address < module->low || site->address >= module->high || !site_has_address(s, site)) continue;
+        if (!site_is_inside(s, site, module)) continue;
         name = elf_find(&e, list, count, site->address - module->bias);
         if (name.n) site->name = name_number(&s->names, name);
     }
@@ -1689,9 +1701,9 @@ static void module_name_sites(session *s, dump_input *d, const module_entry *mod
 static void sites_name(session *s, dump_input *d) {
     size_t i, m;
     for (m = 0; m < d->module_count; m++) {
-        for (i = 0; i < d->site_count; i++)
-            if (d->sites[i].address >= d->modules[m].low && d->sites[i].address < d->modules[m].high && site_has_address(s, &d->sites[i])) break;
-        if (i < d->site_count) module_name_sites(s, d, &d->modules[m]);
+        const module_entry *module = &d->modules[m];
+        for (i = 0; i < d->site_count && !site_is_inside(s, &d->sites[i], module); i++) {}
+        if (i < d->site_count) module_name_sites(s, d, module);
     }
 }
 
@@ -1797,7 +1809,8 @@ static int anchor_order(const void *a, const void *b) {
 /* Anchors of the blocks between the header's first and last: of each stretch of time the one that lags least behind the
  * line through both ends, since a thread that was interrupted between its two readings only makes an anchor late. */
 static size_t anchors_choose(spanprof_dump_anchor *all, size_t count, size_t first, size_t last) {
-    const clock_part line = clock_stretch(all[first].ticks, all[first].mono_ns, all[last].ticks - all[first].ticks, all[last].mono_ns - all[first].mono_ns);
+    const clock_part line = clock_stretch(all[first].ticks, all[first].mono_ns, all[last].ticks - all[first].ticks,
+        all[last].mono_ns - all[first].mono_ns);
     const uint64_t span = all[last].mono_ns - all[first].mono_ns;
     const uint64_t gap = span / ANCHORS_MAX > ANCHOR_GAP_NS ? span / ANCHORS_MAX : ANCHOR_GAP_NS;
     spanprof_dump_anchor *kept = all + count;
@@ -1874,16 +1887,19 @@ static void clock_build(session *s, dump_input *d) {
             size_t next = i + 1;
             while (next + 1 < n && (kept[next].ticks <= kept[i].ticks || kept[next].mono_ns <= kept[i].mono_ns)) next++;
             if (kept[next].ticks <= kept[i].ticks || kept[next].mono_ns <= kept[i].mono_ns) break;
-            d->clock[d->clock_count++] = clock_stretch(kept[i].ticks, kept[i].mono_ns, kept[next].ticks - kept[i].ticks, kept[next].mono_ns - kept[i].mono_ns);
+            d->clock[d->clock_count++] = clock_stretch(kept[i].ticks, kept[i].mono_ns, kept[next].ticks - kept[i].ticks,
+                kept[next].mono_ns - kept[i].mono_ns);
             i = next - 1;
         }
     } else if (h->ticks_per_second) {
         d->clock[d->clock_count++] = clock_stretch(h->first.ticks, h->first.mono_ns, h->ticks_per_second, UINT64_C(1000000000));
     } else if (last > 0) {
-        d->clock[d->clock_count++] = clock_stretch(all[0].ticks, all[0].mono_ns, all[last].ticks - all[0].ticks, all[last].mono_ns - all[0].mono_ns);
+        d->clock[d->clock_count++] = clock_stretch(all[0].ticks, all[0].mono_ns, all[last].ticks - all[0].ticks,
+            all[last].mono_ns - all[0].mono_ns);
     }
     if (d->clock_count == 0) {
-        if (d->block_count) complain(s, d->path, offsetof(spanprof_dump_header, first), "the dump does not tell the rate of its clock; its ticks are taken as nanoseconds");
+        if (d->block_count) complain(s, d->path, offsetof(spanprof_dump_header, first),
+            "the dump does not tell the rate of its clock; its ticks are taken as nanoseconds");
         d->clock[d->clock_count++] = clock_stretch(0, 0, 1, 1);
     }
     /* The last stretch goes on as long as its products fit. */
@@ -2415,7 +2431,8 @@ static void json_report_print(const char *file, const json_report *r) {
         else if (i == JSON_CUT || i == JSON_TRAILING || i == JSON_UNCLOSED)
             diag(file, r->note[i].first, "%s", json_note_texts[i]);
         else
-            diag(file, r->note[i].first, "%" PRIu64 " %s%s", r->note[i].count, json_note_texts[i], r->note[i].count > 1 ? " (first here)" : "");
+            diag(file, r->note[i].first, "%" PRIu64 " %s%s", r->note[i].count, json_note_texts[i],
+                r->note[i].count > 1 ? " (first here)" : "");
     }
 }
 
@@ -4450,7 +4467,8 @@ static void span_resolve(walk *w, uint32_t index, span_view *v) {
 }
 
 /* A span in full generality; word `index` of the block is its first. */
-NOINLINE static void walk_span(walk *w, const block_entry *b, uint32_t index, uint32_t site, slice name, uint64_t duration, walk_mode mode) {
+NOINLINE static void walk_span(walk *w, const block_entry *b, uint32_t index, uint32_t site, slice name, uint64_t duration,
+    walk_mode mode) {
     worker *k = w->worker;
     span_view v;
     open_span *top, *o;
@@ -4479,7 +4497,8 @@ NOINLINE static void walk_span(walk *w, const block_entry *b, uint32_t index, ui
         if (v.start_ns < k->first_ns) k->first_ns = v.start_ns;
         if (v.end_ns > k->last_ns) k->last_ns = v.end_ns;
         if (v.crossing && mode == WALK_STATS)
-            report_issue(w->s, (uint32_t)(w->d - w->s->dumps), w->lane, v.index, v.elsewhere ? "the span ended on another thread" : "the span ends after the span that holds it");
+            report_issue(w->s, (uint32_t)(w->d - w->s->dumps), w->lane, v.index,
+                v.elsewhere ? "the span ended on another thread" : "the span ends after the span that holds it");
     }
     if (v.elsewhere) return; /* belongs to neither thread's nesting */
     top = &w->open[w->open_count - 1];
@@ -4597,7 +4616,8 @@ ALWAYS_INLINE void walk_words(walk *w, const block_entry *b, const walk_mode mod
         end = ticks + duration - 1;
         while (top->end <= ticks) top--;
         f = mode == WALK_VISIT ? &k->none : sites[site];
-        if (!LIKELY(end <= top->shown_end && top < last && f && ticks - part.ticks < part.quick && end - part.ticks < part.quick)) goto general;
+        if (!LIKELY(end <= top->shown_end && top < last && f && ticks - part.ticks < part.quick && end - part.ticks < part.quick))
+            goto general;
         start_ns = part.ns + quick_ns(ticks - part.ticks, part.factor);
         end_ns = part.ns + quick_ns(end - part.ticks, part.factor);
         if (mode == WALK_VISIT) {
@@ -4671,7 +4691,8 @@ static void walk_link(walk *w, const block_entry *b) {
     }
     for (; first_far < w->next_ref; first_far++) {
         must_grow(&w->links, &w->link_room, w->link_count + 1, sizeof *w->links);
-        w->links[w->link_count++] = (struct walk_link){ l->refs[first_far].record, (uint32_t)(l->refs[first_far].target - begin), l->refs[first_far].lane != b->lane };
+        w->links[w->link_count++] = (struct walk_link){ l->refs[first_far].record, (uint32_t)(l->refs[first_far].target - begin),
+            l->refs[first_far].lane != b->lane };
     }
     /* From the last to the first, so that each chain has the order of the dump. */
     for (n = w->link_count; n > 0; n--) {
@@ -5257,7 +5278,8 @@ static void processes_order(session *s) {
         if (!text_end(&t)) out_of_memory();
         p->label = name_number(&s->names, (slice){ t.p, t.n });
         text_free(&t);
-        for (j = n++; j > 0 && p->rank >= 0 && (uint32_t)p->rank < (uint32_t)s->processes[s->process_order[j - 1]].rank; j--) s->process_order[j] = s->process_order[j - 1];
+        for (j = n++; j > 0 && p->rank >= 0 && (uint32_t)p->rank < (uint32_t)s->processes[s->process_order[j - 1]].rank; j--)
+            s->process_order[j] = s->process_order[j - 1];
         s->process_order[j] = (uint32_t)i;
     }
 }
@@ -5349,7 +5371,8 @@ static void write_all(output *o, const char *p, size_t n) {
 static uint64_t random_bits(void) {
     uint64_t bits = 0;
     const int fd = open("/dev/urandom", O_RDONLY);
-    if (fd < 0 || read(fd, &bits, sizeof bits) != (ssize_t)sizeof bits) bits = (uint64_t)time(NULL) * UINT64_C(0x9e3779b97f4a7c15) ^ (uint64_t)getpid() << 32;
+    if (fd < 0 || read(fd, &bits, sizeof bits) != (ssize_t)sizeof bits)
+        bits = (uint64_t)time(NULL) * UINT64_C(0x9e3779b97f4a7c15) ^ (uint64_t)getpid() << 32;
     if (fd >= 0) close(fd);
     return bits;
 }
@@ -5527,7 +5550,8 @@ static bool attr_is_last(const walk *w, const span_view *v, size_t at) {
     size_t i;
     /* Of very many attributes on one span, the repeats stay. */
     for (i = at + 1; i < v->ref_count && i < at + 256; i++)
-        if (SPANPROF_RECORD_TYPE(*v->refs[i]) == SPANPROF_RECORD_ATTR && site_name(w->s, w->d, SPANPROF_RECORD_ARGUMENT(*v->refs[i])) == name) return false;
+        if (SPANPROF_RECORD_TYPE(*v->refs[i]) == SPANPROF_RECORD_ATTR &&
+            site_name(w->s, w->d, SPANPROF_RECORD_ARGUMENT(*v->refs[i])) == name) return false;
     return true;
 }
 
@@ -5671,7 +5695,8 @@ static void write_crossing(walk *w, textbuf *t, const span_view *v, uint64_t ts)
     const thread_entry *thread = &w->d->threads[w->thread];
     int end;
     for (end = 0; end < 2; end++) {
-        text_form(t, ",\n{\"ph\":\"%s\",\"cat\":\"crossing\",\"id2\":{\"local\":\"0x%" PRIx64 "\"},\"name\":", end ? "e" : "b", w->l->first_index + v->index + 1);
+        text_form(t, ",\n{\"ph\":\"%s\",\"cat\":\"crossing\",\"id2\":{\"local\":\"0x%" PRIx64 "\"},\"name\":", end ? "e" : "b",
+            w->l->first_index + v->index + 1);
         if (v->name.p) text_json(t, v->name);
         else text_slice(t, span_json_name(w, v));
         text_byte(t, ',');
@@ -5789,7 +5814,7 @@ static void trace_record(walk *w, unsigned type, const uint64_t *r) {
         return;
     case SPANPROF_RECORD_COUNTER:
         memcpy(&value, r + 2, sizeof value);
-        if (!isfinite(value)) return;
+        if (!is_finite(value)) return;
         event_head(t, "C", name, thread);
         text_us(t, ts);
         text_str(t, ",\"args\":{\"value\":");
@@ -5942,7 +5967,8 @@ static void write_trace_names(session *s, output *o) {
         for (j = 0; j < p->group_count; j++) {
             slice name = { NULL, 0 };
             for (k = 0; k < p->track_count && !name.p; k++)
-                if (p->tracks[k].group == p->groups[j * 2] && p->tracks[k].process_name) name = name_json(&s->names, p->tracks[k].process_name);
+                if (p->tracks[k].group == p->groups[j * 2] && p->tracks[k].process_name)
+                    name = name_json(&s->names, p->tracks[k].process_name);
             snprintf(line, sizeof line, "\"device %" PRIu32 "\"", p->groups[j * 2]);
             write_metadata(t, "process_name", p->groups[j * 2 + 1], 0, name.p ? name : slice_of(line), "name");
             write_metadata_number(t, "process_sort_index", p->groups[j * 2 + 1], 0, 1000 + order++);
@@ -5950,7 +5976,8 @@ static void write_trace_names(session *s, output *o) {
         for (j = 0; j < p->track_count; j++) {
             const track_entry *track = &p->tracks[j];
             snprintf(line, sizeof line, "\"track %" PRIu64 "\"", track->number);
-            write_metadata(t, "thread_name", track->pid, track->tid, track->name ? name_json(&s->names, track->name) : slice_of(line), "name");
+            write_metadata(t, "thread_name", track->pid, track->tid, track->name ? name_json(&s->names, track->name) : slice_of(line),
+                "name");
             write_metadata_number(t, "thread_sort_index", track->pid, track->tid, j);
         }
     }
@@ -6092,7 +6119,8 @@ static void sites_prepare(session *s) {
 }
 
 static void write_trace(session *s, output *o) {
-    static const visitor with_plain = { trace_span, NULL, trace_record, trace_plain }, always_args = { trace_span, NULL, trace_record, NULL };
+    static const visitor with_plain = { trace_span, NULL, trace_record, trace_plain };
+    static const visitor always_args = { trace_span, NULL, trace_record, NULL };
     sites_prepare(s);
     text_str(&o->text, "{\"displayTimeUnit\":\"ns\",");
     write_other_data(s, &o->text);
@@ -6341,7 +6369,8 @@ static void write_row(session *s, textbuf *t, const row_entry *r) {
               f->hook_errors, f->alloc_bytes, f->peak_live_bytes, delta);
     if (r->key.kind == ROW_DEVICE) {
         text_str(t, ",\"device_ns\":{");
-        text_form(t, "\"total\":%" PRIu64 ",\"min\":%" PRIu64 ",\"mean\":%" PRIu64 ",\"median\":%" PRIu64 ",\"p95\":%" PRIu64 ",\"p99\":%" PRIu64 ",\"max\":%" PRIu64 "}",
+        text_form(t, "\"total\":%" PRIu64 ",\"min\":%" PRIu64 ",\"mean\":%" PRIu64 ",\"median\":%" PRIu64 ",\"p95\":%" PRIu64
+            ",\"p99\":%" PRIu64 ",\"max\":%" PRIu64 "}",
                   f->total, f->min, mean_of(f), r->percentile[P50], r->percentile[P95], r->percentile[P99], f->max);
     }
     text_byte(t, '}');
@@ -6436,13 +6465,16 @@ static void write_summary(session *s, output *o) {
         limit += s->dumps[i].head.max_events;
     }
     text_str(t, "{\"schema_version\":1,\"generator\":\"spanprof " SPANPROF_VERSION "\",");
-    text_form(t, "\"clock\":\"%s\",\"time_unit\":\"ns\",\n\"event_count\":%" PRIu64 ",\"span_count\":%" PRIu64 ",\"thread_count\":%" PRIu64 ",\"process_count\":%zu,\"max_depth\":%" PRIu64 ",",
+    text_form(t, "\"clock\":\"%s\",\"time_unit\":\"ns\",\n\"event_count\":%" PRIu64 ",\"span_count\":%" PRIu64
+        ",\"thread_count\":%" PRIu64 ",\"process_count\":%zu,\"max_depth\":%" PRIu64 ",",
               tsc ? "tsc" : "monotonic", s->events, s->spans, s->threads, s->process_count, s->depth_max);
-    text_form(t, "\n\"trace_origin_ns\":%" PRIu64 ",\"trace_window_ns\":%" PRIu64 ",\"recorded_thread_time_ns\":%" PRIu64 ",\n\"event_limit\":",
+    text_form(t, "\n\"trace_origin_ns\":%" PRIu64 ",\"trace_window_ns\":%" PRIu64 ",\"recorded_thread_time_ns\":%" PRIu64
+        ",\n\"event_limit\":",
               s->first_ns, s->last_ns - s->first_ns, s->thread_time);
     if (limit) text_u64(t, limit);
     else text_str(t, "null");
-    text_form(t, ",\"dropped_events\":%" PRIu64 ",\"overwritten_events\":%" PRIu64 ",\"unfinished_events\":%" PRIu64 ",\"orphan_ends\":%" PRIu64
+    text_form(t, ",\"dropped_events\":%" PRIu64 ",\"overwritten_events\":%" PRIu64 ",\"unfinished_events\":%" PRIu64
+        ",\"orphan_ends\":%" PRIu64
               ",\"damaged\":%s,\n\"process_resources\":",
               s->dropped, s->overwritten, s->unfinished + s->async_unfinished, s->orphan_ends, s->damaged ? "true" : "false");
     write_resources(s, t);
@@ -6486,7 +6518,8 @@ static void write_csv(session *s, output *o) {
         }
         text_form(t, ",%s", kind_names[r->key.kind]);
         for (c = 0; c < FIGURE_COLUMNS; c++) text_form(t, ",%" PRIu64, figure_columns[c].of(r));
-        text_form(t, ",%" PRIu64 ",%" PRIu64 ",%" PRIu64 ",%" PRId64 "\n", r->sum.hook_errors, r->sum.alloc_bytes, r->sum.peak_live_bytes, delta);
+        text_form(t, ",%" PRIu64 ",%" PRIu64 ",%" PRIu64 ",%" PRId64 "\n", r->sum.hook_errors, r->sum.alloc_bytes,
+            r->sum.peak_live_bytes, delta);
         output_room(o);
     }
     free(items);
@@ -6513,7 +6546,8 @@ static void csv_place(session *s, textbuf *t, const process_entry *p, const thre
 }
 
 /* A line of what is no span of a thread. */
-static void csv_extra(session *s, output *o, const process_entry *p, const char *kind, uint32_t name, slice device, uint64_t start, uint64_t duration) {
+static void csv_extra(session *s, output *o, const process_entry *p, const char *kind, uint32_t name, slice device, uint64_t start,
+    uint64_t duration) {
     textbuf *t = &o->text;
     csv_place(s, t, p, NULL);
     text_form(t, ",%s,", kind);
@@ -6550,7 +6584,8 @@ static void csv_span(walk *w, const span_view *v) {
     w->node = begin;
     /* A span that ended on another thread holds no other. */
     if (v->elsewhere)
-        text_form(t, "%" PRIu64 ",%" PRIu32 ",%" PRIu64 ",,%u,1\n", v->end_ns - v->start_ns, v->depth, w->l->first_index + v->index, v->unfinished);
+        text_form(t, "%" PRIu64 ",%" PRIu32 ",%" PRIu64 ",,%u,1\n", v->end_ns - v->start_ns, v->depth, w->l->first_index + v->index,
+            v->unfinished);
 }
 
 static void csv_closed(walk *w, const open_span *o) {
@@ -6560,7 +6595,8 @@ static void csv_closed(walk *w, const open_span *o) {
     if (c->open.failed) out_of_memory();
     text_put(t, c->open.p + o->node, c->open.n - o->node);
     c->open.n = o->node;
-    text_form(t, "%" PRIu64 ",%zu,%" PRIu64 ",", o->end_ns - o->start_ns - o->covered, (size_t)(o - w->open) - 1, w->l->first_index + o->index);
+    text_form(t, "%" PRIu64 ",%zu,%" PRIu64 ",", o->end_ns - o->start_ns - o->covered, (size_t)(o - w->open) - 1,
+        w->l->first_index + o->index);
     if (parent) text_u64(t, w->l->first_index + parent->index);
     text_form(t, ",%u,%u\n", o->unfinished, o->crossing);
     output_room(c->out);
@@ -6577,21 +6613,23 @@ static void write_extra_spans(session *s, output *o) {
             s->async_stack[open++] = a->ns;
         } else if (open) {
             open--;
-            csv_extra(s, o, &s->processes[a->process], kind_names[ROW_ASYNC], a->name, SLICE(""), s->async_stack[open], a->ns - s->async_stack[open]);
+            csv_extra(s, o, &s->processes[a->process], kind_names[ROW_ASYNC], a->name, SLICE(""), s->async_stack[open],
+                a->ns - s->async_stack[open]);
         }
     }
     for (i = 0; i < s->track_count; i++) {
         const track_event *t = &s->tracks[i];
         const process_entry *p = &s->processes[t->process];
-        csv_extra(s, o, p, kind_names[ROW_DEVICE], t->name, name_raw(&s->names, track_device(s, &p->tracks[t->track])), t->start, t->duration);
+        csv_extra(s, o, p, kind_names[ROW_DEVICE], t->name, name_raw(&s->names, track_device(s, &p->tracks[t->track])), t->start,
+            t->duration);
     }
 }
 
 static void write_spans(session *s, output *o) {
     static const visitor visit = { csv_span, csv_closed, NULL, NULL };
     csv_writer c = { o, { NULL, 0, 0, false } };
-    text_str(&o->text, "process,pid,rank,host,thread,tid,kind,name,phase,activity,backend,dtype,device,module,start_ns,duration_ns,self_ns,depth,"
-                       "event_index,parent_index,unfinished,crossing\n");
+    text_str(&o->text, "process,pid,rank,host,thread,tid,kind,name,phase,activity,backend,dtype,device,module,start_ns,duration_ns,"
+                       "self_ns,depth,event_index,parent_index,unfinished,crossing\n");
     walk_all(s, &visit, &c);
     write_extra_spans(s, o);
     text_free(&c.open);
@@ -6617,7 +6655,8 @@ typedef struct call_tree {
 static size_t tree_slot(const call_tree *t, size_t parent, uint32_t name) {
     const uint64_t key[2] = { parent, name };
     size_t at = (size_t)hash_bytes(key, sizeof key) & (t->slot_count - 1);
-    while (t->slots[at] && (t->nodes[t->slots[at]].parent != parent || t->nodes[t->slots[at]].name != name)) at = (at + 1) & (t->slot_count - 1);
+    while (t->slots[at] && (t->nodes[t->slots[at]].parent != parent || t->nodes[t->slots[at]].name != name))
+        at = (at + 1) & (t->slot_count - 1);
     return at;
 }
 
@@ -6870,7 +6909,8 @@ static void svg_shape(svg_picture *g, uint32_t y, uint64_t from, uint64_t to, co
     g->shapes++;
     text_form(t, "<g><title>");
     text_slice(t, title);
-    text_form(t, "</title><rect class=\"%s\" x=\"%.2f\" y=\"%" PRIu32 "\" width=\"%.2f\" height=\"%d\"/>", color, x, y, width < 0.3 ? 0.3 : width, SVG_ROW - 1);
+    text_form(t, "</title><rect class=\"%s\" x=\"%.2f\" y=\"%" PRIu32 "\" width=\"%.2f\" height=\"%d\"/>", color, x, y,
+        width < 0.3 ? 0.3 : width, SVG_ROW - 1);
     if (room >= 3) {
         text_form(t, "<text class=\"n\" x=\"%.2f\" y=\"%" PRIu32 "\">", x + 3, y + 11);
         text_xml_cut(t, name, room);
@@ -6940,7 +6980,9 @@ static void svg_span(svg_picture *g, svg_track *track, uint32_t depth, slice nam
 static void svg_visit(walk *w, const span_view *v) {
     svg_picture *g = w->user;
     const uint32_t track = g->by_thread[w->d - w->s->dumps][w->thread];
-    const char *state = v->unfinished ? ", unfinished" : v->elsewhere ? ", ended on another thread" : v->crossing ? ", ends after the span that holds it" : "";
+    const char *state = v->unfinished ? ", unfinished"
+                      : v->elsewhere  ? ", ended on another thread"
+                      : v->crossing   ? ", ends after the span that holds it" : "";
     slice name;
     if (!track || is_thinned(w->s, v->start_ns, v->end_ns)) return;
     name = name_raw(&w->s->names, v->name.p ? name_number(&w->s->names, v->name) : site_name(w->s, w->d, v->site));
@@ -6971,6 +7013,7 @@ static uint32_t svg_place(svg_picture *g, size_t *hidden) {
     size_t i, rows = 0;
     uint32_t y = SVG_TOP, process = UINT32_MAX;
     const double width = SVG_WIDTH - SVG_LEFT - SVG_RIGHT;
+    double share;
     *hidden = 0;
     for (i = 0; i < g->track_count; i++) {
         svg_track *track = &g->tracks[i];
@@ -6988,7 +7031,9 @@ static uint32_t svg_place(svg_picture *g, size_t *hidden) {
     }
     g->runs = must_alloc(rows, sizeof *g->runs);
     g->scale = g->to > g->from ? width / (double)(g->to - g->from) : 0;
-    g->grain = g->to > g->from ? (uint64_t)((double)(g->to - g->from) * ((double)(rows ? rows : 1) < SVG_CELLS / width ? 1 / width : (double)rows / SVG_CELLS)) : 0;
+    /* A pixel, or more where all rows together would have too many of them. */
+    share = (double)rows * width < SVG_CELLS ? 1 / width : (double)rows / SVG_CELLS;
+    g->grain = g->to > g->from ? (uint64_t)((double)(g->to - g->from) * share) : 0;
     if (g->grain == 0) g->grain = 1;
     return y;
 }
@@ -7040,7 +7085,8 @@ static void svg_labels(const svg_picture *g) {
             text_str(t, "</text>\n");
         }
         process = track->process;
-        text_form(t, "<path class=\"g\" d=\"M0 %" PRIu32 "H%d\"/><text x=\"6\" y=\"%" PRIu32 "\">", track->y - SVG_GAP / 2, SVG_WIDTH, track->y + 11);
+        text_form(t, "<path class=\"g\" d=\"M0 %" PRIu32 "H%d\"/><text x=\"6\" y=\"%" PRIu32 "\">", track->y - SVG_GAP / 2, SVG_WIDTH,
+            track->y + 11);
         text_xml(t, slice_of(track->label));
         if (track->is_deeper) text_form(t, "<title>spans deeper than %d are not drawn</title>", SVG_DEPTHS);
         text_str(t, "</text>\n");
@@ -7049,11 +7095,15 @@ static void svg_labels(const svg_picture *g) {
 
 static void svg_begin(textbuf *t, uint32_t height) {
     unsigned i;
-    text_form(t, "<svg xmlns=\"http://www.w3.org/2000/svg\" viewBox=\"0 0 %d %" PRIu32 "\" width=\"%d\" height=\"%" PRIu32 "\">\n<style>\n", SVG_WIDTH, height, SVG_WIDTH, height);
-    text_str(t, "rect{stroke:#fff;stroke-width:.4}text{font:11px ui-monospace,Menlo,Consolas,monospace;fill:#24292f}.n{fill:#111;pointer-events:none}.b{font-weight:bold}\n"
-                ".p{fill:#fff}.g{stroke:#888;stroke-opacity:.35;fill:none}.m{fill:#a0a4a8}.u{stroke:#c00;stroke-width:1;stroke-dasharray:3 2;fill-opacity:.6}\n");
+    text_form(t, "<svg xmlns=\"http://www.w3.org/2000/svg\" viewBox=\"0 0 %d %" PRIu32 "\" width=\"%d\" height=\"%" PRIu32
+        "\">\n<style>\n", SVG_WIDTH, height, SVG_WIDTH, height);
+    text_str(t, "rect{stroke:#fff;stroke-width:.4}text{font:11px ui-monospace,Menlo,Consolas,monospace;fill:#24292f}"
+        ".n{fill:#111;pointer-events:none}.b{font-weight:bold}\n"
+        ".p{fill:#fff}.g{stroke:#888;stroke-opacity:.35;fill:none}.m{fill:#a0a4a8}"
+        ".u{stroke:#c00;stroke-width:1;stroke-dasharray:3 2;fill-opacity:.6}\n");
     for (i = 0; i < SVG_COLORS; i++) text_form(t, ".c%u{fill:hsl(%u,60%%,%u%%)}", i, i * (360u / SVG_COLORS), i % 2 ? 72u : 66u);
-    text_str(t, "\n@media(prefers-color-scheme:dark){text{fill:#d0d7de}.n{fill:#111}.p{fill:#0d1117}rect{stroke:#0d1117}}\n</style>\n<rect class=\"p\" width=\"100%\" height=\"100%\"/>\n");
+    text_str(t, "\n@media(prefers-color-scheme:dark){text{fill:#d0d7de}.n{fill:#111}.p{fill:#0d1117}rect{stroke:#0d1117}}"
+        "\n</style>\n<rect class=\"p\" width=\"100%\" height=\"100%\"/>\n");
 }
 
 static void write_svg(session *s, output *o) {
@@ -8257,8 +8307,10 @@ static void foreign_lane(foreign_load *l, dump_input *d, size_t track, uint32_t 
             n = 0;
         }
         if (n == 0) base = last = ticks;
-        if (!r->args && r->key <= SPANPROF_SHORT_SITE_MAX && ticks - last <= SPANPROF_SHORT_START_MAX && duration - 1 <= SPANPROF_SHORT_DURATION_MAX) {
-            words[n++] = duration << SPANPROF_SHORT_DURATION_SHIFT | (ticks - last) << SPANPROF_SHORT_START_SHIFT | (uint64_t)r->key << SPANPROF_SHORT_SITE_SHIFT | 1u;
+        if (!r->args && r->key <= SPANPROF_SHORT_SITE_MAX && ticks - last <= SPANPROF_SHORT_START_MAX &&
+            duration - 1 <= SPANPROF_SHORT_DURATION_MAX) {
+            words[n++] = duration << SPANPROF_SHORT_DURATION_SHIFT | (ticks - last) << SPANPROF_SHORT_START_SHIFT
+                | (uint64_t)r->key << SPANPROF_SHORT_SITE_SHIFT | 1u;
             last = ticks;
             continue;
         }
@@ -8329,7 +8381,8 @@ static size_t foreign_dump(foreign_load *l, const foreign_track *t, size_t proce
         const uint32_t name = foreign_name_of(l, &t->pid, NULL);
         const char *slash = strrchr(l->path, '/');
         d->process = process_of(s, d);
-        s->processes[d->process].name = name ? name : t->pid.kind == JSON_ID_TEXT ? name_number(&s->names, t->pid.text) : name_number(&s->names, slice_of(slash ? slash + 1 : l->path));
+        s->processes[d->process].name = name ? name : t->pid.kind == JSON_ID_TEXT ? name_number(&s->names,
+            t->pid.text) : name_number(&s->names, slice_of(slash ? slash + 1 : l->path));
     } else {
         d->process = (uint32_t)process;
     }
@@ -8532,7 +8585,8 @@ static void align_clocks(session *s) {
         if (d == first || d->head.process_key == first->head.process_key) continue;
         base = (int64_t)(first->head.first.real_ns - first->head.first.mono_ns);
         offset = (int64_t)(d->head.first.real_ns - d->head.first.mono_ns);
-        if (d->head.first.real_ns > TIME_MAX || first->head.first.real_ns > TIME_MAX || !d->head.first.real_ns || !first->head.first.real_ns) {
+        if (d->head.first.real_ns > TIME_MAX || first->head.first.real_ns > TIME_MAX || !d->head.first.real_ns ||
+            !first->head.first.real_ns) {
             d->aligned = "none: a clock base is unknown";
             diag(d->path, NO_OFFSET, "note: its clock can't be aligned with %s", first->path);
         } else if (strcmp(d->head.host, first->head.host) == 0 && offset - base < 1000000000 && base - offset < 1000000000) {
@@ -8547,7 +8601,8 @@ static void align_clocks(session *s) {
         if (!d->is_json) continue;
         d->aligned = "none: the clock base of foreign JSON is unknown, it begins with the first dump";
         d->shift_ns = first->head.first.mono_ns;
-        if (!s->opt->quiet && (i == 0 || s->dumps[i - 1].foreign != d->foreign)) diag(d->path, NO_OFFSET, "note: its clock base is unknown; it is placed at the begin of %s", first->path);
+        if (!s->opt->quiet && (i == 0 || s->dumps[i - 1].foreign != d->foreign))
+            diag(d->path, NO_OFFSET, "note: its clock base is unknown; it is placed at the begin of %s", first->path);
     }
 }
 
@@ -8568,7 +8623,8 @@ static int read_input(session *s, const char *path) {
     int mapped, status = load_input(s, path, &data, &size, &mapped);
     if (status) return status;
     if (size >= 8 && memcmp(data, SPANPROF_DUMP_MAGIC, 8) == 0) return read_dump(s, path, data, size, mapped);
-    if (size >= sizeof(spanprof_dump_header) && !memchr("{[\x1f\xef \t\r\n", data[0], 8) && has_block(data, size)) return read_dump(s, path, data, size, mapped);
+    if (size >= sizeof(spanprof_dump_header) && !memchr("{[\x1f\xef \t\r\n", data[0], 8) && has_block(data, size))
+        return read_dump(s, path, data, size, mapped);
     if (strcmp(path, "-") == 0) {
         json_read_ahead = (slice){ (const char *)data, size };
         return read_json(s, path);
@@ -8611,7 +8667,8 @@ static void dump_free(dump_input *d) {
 static void session_end(session *s) {
     size_t i;
     for (i = 0; i < s->dump_count; i++)
-        if (s->dumps[i].foreign && (i + 1 == s->dump_count || s->dumps[i + 1].foreign != s->dumps[i].foreign)) foreign_free(s->dumps[i].foreign);
+        if (s->dumps[i].foreign && (i + 1 == s->dump_count || s->dumps[i + 1].foreign != s->dumps[i].foreign))
+            foreign_free(s->dumps[i].foreign);
     for (i = 0; i < s->dump_count; i++) dump_free(&s->dumps[i]);
     for (i = 0; i < s->process_count; i++) {
         free(s->processes[i].tracks);
@@ -8710,7 +8767,8 @@ static bool parse_u64(const char *text, uint64_t *value, const char **end) {
 
 /* A time in ns with an optional unit. */
 static bool parse_time(const char *text, uint64_t *value, const char **end) {
-    static const struct { const char *unit; uint64_t ns; } units[] = { { "ns", 1 }, { "us", 1000 }, { "ms", 1000000 }, { "s", 1000000000 } };
+    static const struct { const char *unit; uint64_t ns; } units[] = { { "ns", 1 }, { "us", 1000 }, { "ms", 1000000 }, { "s",
+        1000000000 } };
     size_t i;
     if (!parse_u64(text, value, end)) return false;
     for (i = 0; i < sizeof units / sizeof *units; i++) {
