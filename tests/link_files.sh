@@ -51,8 +51,8 @@ fi
 
 # Ways to build, and the fallbacks of other platforms forced on this one.
 for flags in -O0 -Os "-O3 -fno-omit-frame-pointer" "-O2 -ffunction-sections -fdata-sections -Wl,--gc-sections" "-O2 -fPIC -pie" -flto \
-    -DSPANPROF_INLINE=0 -DSPANPROF_NO_TLS=1 -DSPANPROF_NO_TSC=1 "-DSPANPROF_NO_TLS=1 -DSPANPROF_NO_TSC=1" \
-    -DSPANPROF_WINDOW_BYTES=1048576 -DSPANPROF_MAX_DEPTH=64; do
+    "-O0 -DSPANPROF_INLINE=0" "-O0 -DSPANPROF_NO_TLS=1" "-O0 -DSPANPROF_NO_TSC=1" "-O0 -DSPANPROF_NO_TLS=1 -DSPANPROF_NO_TSC=1" \
+    "-O0 -DSPANPROF_WINDOW_BYTES=1048576" "-O0 -DSPANPROF_MAX_DEPTH=64"; do
     case $flags:$SAN in -flto:?*) continue ;; esac
     echo 'int main(void) { return 0; }' >probe.c
     $CC $CFLAGS $flags probe.c -o probe >/dev/null 2>&1 || { skip "the compiler does not know $flags"; continue; }

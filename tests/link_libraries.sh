@@ -2,7 +2,7 @@
 # opened and closed at run time: every span is found, in one dump or in several that convert together.
 # SPDX-License-Identifier: MIT
 . "$SOURCE/tests/lib.sh"
-T=$SOURCE/tests
+T=$SOURCE/tests CFLAGS="$CFLAGS -O1"
 [ -n "$SAN" ] && { skip "shared libraries: not with sanitizers"; finish link_libraries; }
 
 library() { $CC -std=gnu99 $CFLAGS $WARN_C -I"$SOURCE" -fPIC -shared "$@" "$T/link_library.c" -pthread; }
