@@ -421,6 +421,9 @@ PRINTF_LIKE(3, 4) static void diag(const char *file, uint64_t offset, const char
         fprintf(stderr, "trace2summary: %s%s%s\n", file ? file : "", file ? ": " : "", line);
 }
 
+/* How much one call of read or write is asked for: not every system takes more. */
+static unsigned io_bytes(size_t n) { return (unsigned)(n < (1u << 30) ? n : 1u << 30); }
+
 static bool slice_is(slice a, slice b) { return a.n == b.n && (a.n == 0 || memcmp(a.p, b.p, a.n) == 0); }
 
 /* Bytewise, a prefix first: the order of keys in every output. */
@@ -568,9 +571,9 @@ static void text_us(textbuf *t, uint64_t ns) {
     if (text_room(t, 24)) t->n = (size_t)(put_us(t->p + t->n, ns) - t->p);
 }
 
-/* The shortest of three forms that reads back the same; null where JSON has no number. */
 static bool is_finite(double v) { return v >= -DBL_MAX && v <= DBL_MAX; }
 
+/* The shortest of three forms that reads back the same; null where JSON has no number. */
 static void text_double(textbuf *t, double v) {
     char line[40];
     int digits;
@@ -818,7 +821,7 @@ static int load_file(int fd, const struct stat *st, unsigned char **data, size_t
     for (;;) {
         ssize_t got;
         must_grow(data, &room, *size + 65536, 1);
-        got = read(fd, *data + *size, (unsigned)(room - *size < (1u << 30) ? room - *size : 1u << 30));
+        got = read(fd, *data + *size, io_bytes(room - *size));
         if (got < 0 && errno == EINTR) continue;
         if (got <= 0) return got < 0 ? errno : 0;
         *size += (size_t)got;
@@ -2748,7 +2751,7 @@ static size_t json_read_file(void *user, unsigned char *to, size_t n) {
         json_read_ahead = (slice){ json_read_ahead.p + n, json_read_ahead.n - n };
         return n;
     }
-    do got = read(in->fd, to, n);
+    do got = read(in->fd, to, io_bytes(n));
     while (got < 0 && errno == EINTR);
     if (got < 0) in->error = errno;
     return got > 0 ? (size_t)got : 0;
@@ -5356,7 +5359,7 @@ static void write_all(output *o, const char *p, size_t n) {
         return;
     }
     while (n && !o->failed) {
-        const ssize_t put = write(o->fd, p, n < (1u << 30) ? n : (1u << 30));
+        const ssize_t put = write(o->fd, p, io_bytes(n));
         if (put < 0 && errno == EINTR) continue;
         if (put <= 0) {
             output_fail(o, "not written");
