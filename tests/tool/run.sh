@@ -187,6 +187,40 @@ expect_text "--svg has tooltips" "<title>inner: 500.0 us at 250.0 us</title>" li
 expect_text "--svg has an axis" ">200 us</text>" line.svg
 expect_text "--svg on dark" "prefers-color-scheme:dark" line.svg
 
+# Spans of a device: a track of their own in every output.
+cat >device.c <<'END'
+#define SPANPROF_IMPLEMENTATION
+#include "spanprof.h"
+int main(void) {
+    static spanprof_site host = SPANPROF_SITE("launch"), kernel = SPANPROF_SITE("gemm"), copy = SPANPROF_SITE("copy");
+    struct timespec t;
+    uint64_t ns;
+    spanprof_span s;
+    clock_gettime(CLOCK_MONOTONIC, &t);
+    ns = (uint64_t)t.tv_sec * 1000000000u + (uint64_t)t.tv_nsec;
+    spanprof_start(NULL);
+    spanprof_track_name(7, "GPU 0", 0, "stream 7");
+    s = spanprof_begin(&host);
+    spanprof_track_span(&kernel, 7, ns, 400000, 1000, s);
+    spanprof_track_span(&copy, 7, ns + 200000, 500000, -1, s);
+    SPANPROF_COUNTER("queue", 3);
+    SPANPROF_FLOW_OUT(5);
+    spanprof_end(s);
+    SPANPROF_ASYNC_BEGIN("request", 9);
+    SPANPROF_ASYNC_END("request", 9);
+    return 0;
+}
+END
+if ${CC:-cc} -O1 -I"$here/../.." device.c -o device -pthread 2>log; then
+    SPANPROF=1 SPANPROF_OUT=device.dump ./device
+    convert_all device.dump
+    expect_outputs "device spans" $all_outputs
+    expect_text "the device's track" '"name":"thread_name","pid":1000000,"tid":8,"args":{"name":"stream 7"}' all.json
+    expect_text "--svg of the device" ">GPU 0 stream 7</text>" all.svg
+    expect_text "--spans of the device" "^device,[0-9]*,,[^,]*,,,device,gemm,,,,,cuda,,0,400000,0," all.spans
+    expect_text "a row of the device" '"name":"copy".*"kind":"device","calls":1,"self_ns":0,"total_ns":500000' all.sum
+else skip "device spans: not built"; fi
+
 # Names of functions that the program knew by address come from its symbol table.
 printf 'int leaf(int n) { return n * 3; }\nstatic int middle(int n) { return leaf(n) + 1; }\nint main(void) { return middle(2) != 7; }\n' >traced.c
 printf '#define SPANPROF_IMPLEMENTATION\n#define SPANPROF_INSTRUMENT_FUNCTIONS\n#include "spanprof.h"\n' >traced_spans.c
