@@ -603,15 +603,20 @@ static size_t utf8_length(const unsigned char *p, size_t n) {
     return length;
 }
 
+/* The same inside a text. */
+static size_t utf8_at(slice s, size_t i) {
+    unsigned char sequence[4] = { 0, 0, 0, 0 };
+    const size_t left = s.n - i;
+    memcpy(sequence, s.p + i, left < 4 ? left : 4);
+    return utf8_length(sequence, left);
+}
+
 /* The inside of a JSON string: raw UTF-8, what is none of it becomes U+FFFD. */
 static void text_json_inside(textbuf *t, slice s) {
     size_t i = 0;
     while (i < s.n) {
         const unsigned char c = (unsigned char)s.p[i];
-        unsigned char sequence[4] = { 0, 0, 0, 0 };
-        size_t length, left = s.n - i;
-        memcpy(sequence, s.p + i, left < 4 ? left : 4);
-        length = utf8_length(sequence, left);
+        const size_t length = utf8_at(s, i);
         if (c == '"' || c == '\\') {
             text_byte(t, '\\');
             text_byte(t, (char)c);
@@ -637,12 +642,9 @@ static void text_plain(textbuf *t, slice s) {
     size_t i = 0;
     while (i < s.n) {
         const unsigned char c = (unsigned char)s.p[i];
-        unsigned char sequence[4] = { 0, 0, 0, 0 };
-        size_t length, left = s.n - i;
-        memcpy(sequence, s.p + i, left < 4 ? left : 4);
-        length = utf8_length(sequence, left);
+        const size_t length = utf8_at(s, i);
         /* U+0080 .. U+009F are controls as well. */
-        if (c < 0x20 || c == 0x7f || length == 0 || (c == 0xc2 && sequence[1] < 0xa0)) {
+        if (c < 0x20 || c == 0x7f || length == 0 || (c == 0xc2 && (unsigned char)s.p[i + 1] < 0xa0)) {
             text_form(t, "\\x%02x", (unsigned)c);
             i++;
         } else {
@@ -659,10 +661,7 @@ static void text_csv(textbuf *t, slice s) {
     for (i = 0; i < s.n && !quote; i++) quote = s.p[i] == ',' || s.p[i] == '"' || (unsigned char)s.p[i] < 0x20;
     if (quote) text_byte(t, '"');
     for (i = 0; i < s.n; i += length) {
-        unsigned char sequence[4] = { 0, 0, 0, 0 };
-        const size_t left = s.n - i;
-        memcpy(sequence, s.p + i, left < 4 ? left : 4);
-        length = sequence[0] ? utf8_length(sequence, left) : 0;
+        length = s.p[i] ? utf8_at(s, i) : 0;
         if (s.p[i] == '"') text_byte(t, '"');
         if (length) text_put(t, s.p + i, length);
         else text_str(t, "\xEF\xBF\xBD");
