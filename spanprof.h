@@ -604,6 +604,8 @@ SPANPROF_I_HOT void spanprof_i_step_end(spanprof_i_step *step) {
 
 #ifdef SPANPROF_DISABLE
 
+/* Values are looked at for their type alone: a variable that only a macro uses is no unused one. */
+#define SPANPROF_I_UNUSED(value) ((void)sizeof((value) + 0))
 #define SPANPROF_SPAN(name) ((void)0)
 #define SPANPROF_SPAN_META(...) ((void)0)
 #define SPANPROF_SPAN_HOOKED(...) ((void)0)
@@ -611,20 +613,20 @@ SPANPROF_I_HOT void spanprof_i_step_end(spanprof_i_step *step) {
 #define SPANPROF_BLOCK(name)
 #define SPANPROF_BEGIN(name) ((void)0)
 #define SPANPROF_BEGIN_META(...) ((void)0)
-#define SPANPROF_BEGIN_DYN(text) ((void)0)
+#define SPANPROF_BEGIN_DYN(text) SPANPROF_I_UNUSED(text)
 #define SPANPROF_END() ((void)0)
-#define SPANPROF_STEP(n) ((void)0)
-#define SPANPROF_ATTR_I64(key, value) ((void)0)
-#define SPANPROF_ATTR_U64(key, value) ((void)0)
-#define SPANPROF_ATTR_F64(key, value) ((void)0)
-#define SPANPROF_ATTR_STR(key, value) ((void)0)
+#define SPANPROF_STEP(n) SPANPROF_I_UNUSED(n)
+#define SPANPROF_ATTR_I64(key, value) SPANPROF_I_UNUSED(value)
+#define SPANPROF_ATTR_U64(key, value) SPANPROF_I_UNUSED(value)
+#define SPANPROF_ATTR_F64(key, value) SPANPROF_I_UNUSED(value)
+#define SPANPROF_ATTR_STR(key, value) SPANPROF_I_UNUSED(value)
 #define SPANPROF_INSTANT(name) ((void)0)
-#define SPANPROF_COUNTER(name, value) ((void)0)
-#define SPANPROF_ASYNC_BEGIN(name, id) ((void)0)
-#define SPANPROF_ASYNC_END(name, id) ((void)0)
-#define SPANPROF_FLOW_OUT(id) ((void)0)
-#define SPANPROF_FLOW_IN(id) ((void)0)
-#define SPANPROF_THREAD_NAME(text) ((void)0)
+#define SPANPROF_COUNTER(name, value) SPANPROF_I_UNUSED(value)
+#define SPANPROF_ASYNC_BEGIN(name, id) SPANPROF_I_UNUSED(id)
+#define SPANPROF_ASYNC_END(name, id) SPANPROF_I_UNUSED(id)
+#define SPANPROF_FLOW_OUT(id) SPANPROF_I_UNUSED(id)
+#define SPANPROF_FLOW_IN(id) SPANPROF_I_UNUSED(id)
+#define SPANPROF_THREAD_NAME(text) SPANPROF_I_UNUSED(text)
 
 #else
 
@@ -1590,7 +1592,7 @@ static int spanprof_i_replace(const char *path, const char **why) {
     n = pread(file, &old, sizeof old, 0);
     if (n == 0 || (n >= 8 && memcmp(old.magic, SPANPROF_DUMP_MAGIC, 8) == 0)) {
         const int ours = SPANPROF_I_CAST(uint64_t, info.st_dev) == spanprof_i_made_device && SPANPROF_I_CAST(uint64_t, info.st_ino) == spanprof_i_made_inode;
-        if (!ours && flock(file, LOCK_EX | LOCK_NB) && errno == EWOULDBLOCK) *why = "is being written by another process";
+        if (!ours && flock(file, LOCK_EX | LOCK_NB) && errno == EWOULDBLOCK) *why = "is being written by another process, or another module of this one";
         else if (!ours && n >= SPANPROF_I_CAST(ssize_t, offsetof(spanprof_dump_header, sum)) && old.process_key == spanprof_i_process_key()) *why = "holds this process before its exec";
         else if (stat(path, &now) || now.st_dev != info.st_dev || now.st_ino != info.st_ino) result = -1;
         else if (unlink(path)) *why = strerror(errno);
