@@ -551,6 +551,8 @@ static void spanprof_i_cuda_probe(void) { /* locked */
     else if (error != cudaSuccess) spanprof_i_cuda_text(SPANPROF_I_CAST(int, error), spanprof_i_cuda_why, sizeof spanprof_i_cuda_why);
     SPANPROF_I_PUBLISH(&spanprof_i_cuda_state, SPANPROF_I_CAST(uint32_t, missing || error != cudaSuccess ? SPANPROF_I_CUDA_FAILED : SPANPROF_I_CUDA_READY));
 }
+/* Acquires what the probe wrote. */
+static int spanprof_i_cuda_ready(void) { return __atomic_load_n(&spanprof_i_cuda_state, __ATOMIC_ACQUIRE) == SPANPROF_I_CUDA_READY; }
 const char *spanprof_cuda_status(void) {
     uint32_t state = __atomic_load_n(&spanprof_i_cuda_state, __ATOMIC_ACQUIRE);
     if (SPANPROF_I_LIKELY(state == SPANPROF_I_CUDA_READY)) return SPANPROF_I_NULL;
@@ -784,12 +786,18 @@ spanprof_cuda_error spanprof_cuda_free(void *pointer) {
 
 /* 5.6 synchronized spans. scratch: 0 usable, 1 device + 1 before, 2 live bytes before, 3 device + 1 at the end */
 
+static uint64_t spanprof_i_cuda_waiting; /* device spans that wait to be read: 0 spares the look */
 static void spanprof_i_cuda_resolve_some(void);
 
 /* The device of the thread's context; 201 (cudaErrorDeviceUninitialized) without one, unless there is only one device. */
 static int spanprof_i_cuda_device(int *device) {
     *device = 0;
     return spanprof_i_cuda_devices == 1 ? 0 : spanprof_i_cu.CtxGetDevice(device);
+}
+static void spanprof_i_cuda_sample(spanprof_hook_call *call, int device) {
+    call->scratch[0] = 1;
+    call->scratch[1] = SPANPROF_I_CAST(uint64_t, device + 1);
+    call->scratch[2] = spanprof_buffer_live(device);
 }
 /* stream NULL: of the whole device. */
 static const char *spanprof_i_cuda_begin(struct CUstream_st *stream, spanprof_hook_call *call) {
@@ -806,15 +814,19 @@ static const char *spanprof_i_cuda_begin(struct CUstream_st *stream, spanprof_ho
         if (!result) spanprof_i_cuda_leave(&place);
         else if (result != SPANPROF_I_CUDA_IDLE) return spanprof_i_cuda_failed(result, call->text, sizeof call->text);
     }
-    call->scratch[0] = 1;
-    call->scratch[1] = SPANPROF_I_CAST(uint64_t, place.device + 1);
-    call->scratch[2] = spanprof_buffer_live(place.device);
+    spanprof_i_cuda_sample(call, place.device);
     return SPANPROF_I_NULL;
 }
 static const char *spanprof_i_cuda_prepare(void *user, spanprof_hook_call *call) {
-    const int saved = errno;
     const char *why;
+    int saved;
     (void)user;
+    if (SPANPROF_I_LIKELY(spanprof_i_cuda_ready() && spanprof_i_cuda_devices == 1)) { /* no call needed */
+        call->meta.timing = "host";
+        spanprof_i_cuda_sample(call, 0);
+        return SPANPROF_I_NULL;
+    }
+    saved = errno;
     why = spanprof_i_cuda_begin(SPANPROF_I_NULL, call);
     errno = saved;
     return why;
@@ -844,7 +856,7 @@ static int spanprof_i_cuda_wait_stream(struct CUstream_st *stream) {
 static const char *spanprof_i_cuda_finish(struct CUstream_st *stream, spanprof_hook_call *call) {
     spanprof_i_cuda_place place;
     int result = 201;
-    if (!call->scratch[0] || SPANPROF_I_LOAD(&spanprof_i_cuda_state) != SPANPROF_I_CUDA_READY) return SPANPROF_I_NULL;
+    if (!call->scratch[0] || !spanprof_i_cuda_ready()) return SPANPROF_I_NULL;
     /* The usual case, without a look at the context: the calls themselves say 201 when the thread has none. */
     if (!stream && !spanprof_i_cuda_device(&place.device)) result = spanprof_i_cuda_wait_device(place.device);
     if (result == 201 && !(result = spanprof_i_cuda_enter(&place, stream))) {
@@ -859,11 +871,12 @@ static const char *spanprof_i_cuda_finish(struct CUstream_st *stream, spanprof_h
     return SPANPROF_I_NULL;
 }
 static const char *spanprof_i_cuda_complete(void *user, spanprof_hook_call *call) {
-    const int saved = errno;
+    int *const number = &errno;
+    const int saved = *number;
     const char *why;
     (void)user;
     why = spanprof_i_cuda_finish(SPANPROF_I_NULL, call);
-    errno = saved;
+    *number = saved;
     return why;
 }
 const char *spanprof_i_cuda_stream_complete(void *stream, spanprof_hook_call *call) {
@@ -873,17 +886,36 @@ const char *spanprof_i_cuda_stream_complete(void *stream, spanprof_hook_call *ca
     return why;
 }
 
+/* LibTorch's allocator figures, as attributes of the innermost span. */
+static void spanprof_i_cuda_tell_libtorch(int device) {
+#if SPANPROF_I_CUDA_LIBTORCH
+    if (spanprof_i_libtorch_memory) {
+        const int saved = errno;
+        uint64_t figures[3];
+        if (spanprof_i_libtorch_memory(device, figures)) {
+            SPANPROF_ATTR_U64("libtorch_allocated_bytes", figures[0]);
+            SPANPROF_ATTR_U64("libtorch_reserved_bytes", figures[1]);
+            SPANPROF_ATTR_U64("libtorch_peak_bytes", figures[2]);
+        }
+        errno = saved;
+    }
+#else
+    (void)device;
+#endif
+}
+
 /* The counters belong to the device that was synchronized; when the program has changed devices inside the span there is no
  * delta to tell. The span is still open here, so that attributes are its own. */
 const char *spanprof_i_cuda_enrich(void *stream, spanprof_hook_call *call) {
-    const int saved = errno;
     const uint64_t at = call->scratch[3] ? call->scratch[3] : call->scratch[1];
     const int device = SPANPROF_I_CAST(int, at) - 1;
+    const spanprof_i_buffers_of *b;
     (void)stream;
-    if (!call->scratch[0] || SPANPROF_I_LOAD(&spanprof_i_cuda_state) != SPANPROF_I_CUDA_READY) return SPANPROF_I_NULL;
-    if (device >= 0 && device < SPANPROF_CUDA_MAX_DEVICES) {
-        call->meta.alloc_live_bytes = spanprof_buffer_live(device);
-        call->meta.alloc_peak_bytes = spanprof_buffer_peak(device);
+    if (!call->scratch[0] || !spanprof_i_cuda_ready()) return SPANPROF_I_NULL;
+    b = spanprof_i_buffers_at(device);
+    if (b) {
+        call->meta.alloc_live_bytes = SPANPROF_I_LOAD(&b->live);
+        call->meta.alloc_peak_bytes = SPANPROF_I_LOAD(&b->peak);
         call->meta.set |= SPANPROF_META_BIT(alloc_live_bytes) | SPANPROF_META_BIT(alloc_peak_bytes);
         if (at == call->scratch[1]) {
             call->meta.alloc_delta_bytes = SPANPROF_I_CAST(int64_t, call->meta.alloc_live_bytes - call->scratch[2]);
@@ -892,19 +924,9 @@ const char *spanprof_i_cuda_enrich(void *stream, spanprof_hook_call *call) {
     }
     if (call->scratch[3]) {
         SPANPROF_ATTR_I64("device_index", device);
-#if SPANPROF_I_CUDA_LIBTORCH
-        if (spanprof_i_libtorch_memory) {
-            uint64_t figures[3];
-            if (spanprof_i_libtorch_memory(device, figures)) {
-                SPANPROF_ATTR_U64("libtorch_allocated_bytes", figures[0]);
-                SPANPROF_ATTR_U64("libtorch_reserved_bytes", figures[1]);
-                SPANPROF_ATTR_U64("libtorch_peak_bytes", figures[2]);
-            }
-        }
-#endif
-        spanprof_i_cuda_resolve_some();
+        spanprof_i_cuda_tell_libtorch(device);
+        if (SPANPROF_I_LOAD(&spanprof_i_cuda_waiting)) spanprof_i_cuda_resolve_some();
     }
-    errno = saved;
     return SPANPROF_I_NULL;
 }
 const spanprof_hooks spanprof_cuda_hooks = { SPANPROF_I_NULL, spanprof_i_cuda_prepare, spanprof_i_cuda_complete, spanprof_i_cuda_enrich };
@@ -973,7 +995,6 @@ struct spanprof_i_cuda_pair {
 typedef struct spanprof_i_cuda_pair spanprof_i_cuda_pair;
 
 static spanprof_i_cuda_context *spanprof_i_cuda_contexts;
-static uint64_t spanprof_i_cuda_waiting;  /* pairs in all lists: 0 spares the look */
 static uint64_t spanprof_i_cuda_order;    /* of begins and ends, to tell nested device spans from successive ones */
 static uint32_t spanprof_i_cuda_streams[SPANPROF_CUDA_MAX_DEVICES]; /* stream numbers given out; 0 is the legacy default stream */
 static uint32_t spanprof_i_cuda_registered_flush;
@@ -1368,11 +1389,13 @@ static void spanprof_i_cuda_resolve_all(int closing) {
     spanprof_i_cuda_unlock();
 }
 static void spanprof_i_cuda_resolve_some(void) {
-    if (SPANPROF_I_LOAD(&spanprof_i_cuda_waiting)) spanprof_i_cuda_resolve_all(0);
+    const int saved = errno;
+    spanprof_i_cuda_resolve_all(0);
+    errno = saved;
 }
 static void spanprof_i_cuda_flush(int closing) {
     const int saved = errno;
-    if (SPANPROF_I_LOAD(&spanprof_i_cuda_state) == SPANPROF_I_CUDA_READY && SPANPROF_I_LOAD(&spanprof_i_cuda_waiting)) spanprof_i_cuda_resolve_all(closing);
+    if (spanprof_i_cuda_ready() && SPANPROF_I_LOAD(&spanprof_i_cuda_waiting)) spanprof_i_cuda_resolve_all(closing);
     if (closing) SPANPROF_I_CUDA_ADD(&spanprof_i_cuda_closed, 1u);
     errno = saved;
 }
