@@ -115,10 +115,19 @@ static const char *gpu_close(mlp *m) {
     m->stream = nullptr;
     return error == cudaSuccess ? nullptr : explain(error);
 }
+/* The first use of a kernel loads it, and compiles it when the program was built for another GPU: not in a span. */
+static bool load_kernels() {
+    const void *const kernels[] = { reinterpret_cast<const void *>(forward_hidden), reinterpret_cast<const void *>(forward_output),
+                                    reinterpret_cast<const void *>(mean_square), reinterpret_cast<const void *>(gradients), reinterpret_cast<const void *>(descend) };
+    cudaFuncAttributes attributes;
+    for (const void *kernel : kernels)
+        if (!good(cudaFuncGetAttributes(&attributes, kernel))) return false;
+    return true;
+}
 static const char *gpu_open(mlp *m, const float *params, const float *x, const float *y) {
     const size_t batch = static_cast<size_t>(m->batch), hidden = static_cast<size_t>(m->hidden), count = MLP_PARAMS(hidden);
     cudaStream_t stream = nullptr;
-    const bool opened = good(cudaGetDevice(&m->device)) && good(cudaStreamCreateWithFlags(&stream, cudaStreamNonBlocking));
+    const bool opened = good(cudaGetDevice(&m->device)) && good(cudaStreamCreateWithFlags(&stream, cudaStreamNonBlocking)) && load_kernels();
     m->stream = stream;
     if (!opened || !good(spanprof_cuda_malloc(&m->params, count * sizeof(float))) || !good(spanprof_cuda_malloc(&m->grads, count * sizeof(float))) ||
         !good(spanprof_cuda_malloc(&m->x, 2 * batch * sizeof(float))) || !good(spanprof_cuda_malloc(&m->y, batch * sizeof(float))) ||
