@@ -606,6 +606,7 @@ SPANPROF_I_HOT void spanprof_i_step_end(spanprof_i_step *step) {
 
 /* Values are looked at for their type alone: a variable that only a macro uses is no unused one. */
 #define SPANPROF_I_UNUSED(value) ((void)sizeof((value) + 0))
+#define SPANPROF_I_UNUSED_TEXT(text) ((void)sizeof((text)[0]))
 #define SPANPROF_SPAN(name) ((void)0)
 #define SPANPROF_SPAN_META(...) ((void)0)
 #define SPANPROF_SPAN_HOOKED(...) ((void)0)
@@ -613,20 +614,20 @@ SPANPROF_I_HOT void spanprof_i_step_end(spanprof_i_step *step) {
 #define SPANPROF_BLOCK(name)
 #define SPANPROF_BEGIN(name) ((void)0)
 #define SPANPROF_BEGIN_META(...) ((void)0)
-#define SPANPROF_BEGIN_DYN(text) SPANPROF_I_UNUSED(text)
+#define SPANPROF_BEGIN_DYN(text) SPANPROF_I_UNUSED_TEXT(text)
 #define SPANPROF_END() ((void)0)
 #define SPANPROF_STEP(n) SPANPROF_I_UNUSED(n)
 #define SPANPROF_ATTR_I64(key, value) SPANPROF_I_UNUSED(value)
 #define SPANPROF_ATTR_U64(key, value) SPANPROF_I_UNUSED(value)
 #define SPANPROF_ATTR_F64(key, value) SPANPROF_I_UNUSED(value)
-#define SPANPROF_ATTR_STR(key, value) SPANPROF_I_UNUSED(value)
+#define SPANPROF_ATTR_STR(key, value) SPANPROF_I_UNUSED_TEXT(value)
 #define SPANPROF_INSTANT(name) ((void)0)
 #define SPANPROF_COUNTER(name, value) SPANPROF_I_UNUSED(value)
 #define SPANPROF_ASYNC_BEGIN(name, id) SPANPROF_I_UNUSED(id)
 #define SPANPROF_ASYNC_END(name, id) SPANPROF_I_UNUSED(id)
 #define SPANPROF_FLOW_OUT(id) SPANPROF_I_UNUSED(id)
 #define SPANPROF_FLOW_IN(id) SPANPROF_I_UNUSED(id)
-#define SPANPROF_THREAD_NAME(text) SPANPROF_I_UNUSED(text)
+#define SPANPROF_THREAD_NAME(text) SPANPROF_I_UNUSED_TEXT(text)
 
 #else
 
