@@ -53,7 +53,9 @@ static void row(const char *what, double value, double budget) {
 }
 
 int main(int argc, char **argv) {
-    const std::string dump = std::string(argc > 1 ? argv[1] : ".") + "/bench_cuda.dump";
+    const std::string self = argv[0];
+    const std::string beside = self.find('/') == std::string::npos ? "." : self.substr(0, self.rfind('/'));
+    const std::string dump = (argc > 1 ? argv[1] : beside) + "/bench_cuda.dump"; /* its folder, or one that is named */
     spanprof_config config;
     spanprof_session_stats stats;
     int devices = 0;
