@@ -88,7 +88,10 @@ same "indexer: calls" "1 1 1 1 3 1 1" "$(calls indexer scan index merge merge.wo
 same "indexer: a span a file" "$files $files $files $files" "$(calls file read tokenize count)"
 same "indexer: trace says the same" "$files" "$(get x.trace.json 'traceEvents[name=tokenize]#')"
 same "indexer: samples of the counter" "$files" "$(get x.trace.json 'traceEvents[name=files.taken]#')"
-same "indexer: tracks" "1 1" "$(values x.trace.json 'traceEvents[args.name=main]#' 'traceEvents[args.name=worker 1]#')"
+same "indexer: main's track" "1" "$(values x.trace.json 'traceEvents[args.name=main]#')"
+# A worker that comes late finds no file left, and has no track.
+workers=$(values x.trace.json 'traceEvents[args.name=worker 1]#' 'traceEvents[args.name=worker 2]#' 'traceEvents[args.name=worker 3]#')
+check "indexer: workers' tracks: $workers" test "$workers" != "0 0 0"
 for wrong in "--threads 0" "--threads" "--threads x" "--files 1x" "--unknown" "a b" "--index"; do
     "$E/indexer" $wrong >/dev/null 2>&1
     same "indexer $wrong: wrong usage" 2 $?
