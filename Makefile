@@ -41,7 +41,7 @@ HEADERS = $(wildcard spanprof*.h)
 TEST_HEADERS = $(wildcard tests/*.h)
 TOOL = $(O)/trace2summary
 
-.PHONY: all demo test fuzz check-deep check-matrix bench install clean help FORCE
+.PHONY: all demo test fuzz check-deep check-matrix bench pictures install clean help FORCE
 .DELETE_ON_ERROR:
 .SUFFIXES:
 
@@ -182,7 +182,8 @@ $(O)/bench/bench_cuda: tests/bench/bench_cuda.cu $(HEADERS) $(O)/commands
 
 # ---- the rest ----
 
-MAN = $(wildcard tools/*.1 man/*.1)
+MAN1 = $(wildcard tools/*.1)
+MAN3 = $(wildcard tools/*.3)
 install: $(TOOL)
 	mkdir -p $(DESTDIR)$(PREFIX)/include $(DESTDIR)$(PREFIX)/bin $(DESTDIR)$(PREFIX)/lib/pkgconfig
 	cp $(HEADERS) $(DESTDIR)$(PREFIX)/include/
@@ -190,7 +191,13 @@ install: $(TOOL)
 	printf '%s\n' 'prefix=$(PREFIX)' 'includedir=$${prefix}/include' '' 'Name: spanprof' \
 	    'Description: span profiler for C, C++ and CUDA, one header' 'Version: $(VERSION)' 'Cflags: -I$${includedir} -pthread' 'Libs: -pthread' \
 	    > $(DESTDIR)$(PREFIX)/lib/pkgconfig/spanprof.pc
-	$(if $(MAN),mkdir -p $(DESTDIR)$(PREFIX)/share/man/man1 && cp $(MAN) $(DESTDIR)$(PREFIX)/share/man/man1/)
+	$(if $(MAN1),mkdir -p $(DESTDIR)$(PREFIX)/share/man/man1 && cp $(MAN1) $(DESTDIR)$(PREFIX)/share/man/man1/)
+	$(if $(MAN3),mkdir -p $(DESTDIR)$(PREFIX)/share/man/man3 && cp $(MAN3) $(DESTDIR)$(PREFIX)/share/man/man3/)
+
+# The time line of README, from a real run; copy it to examples/captures when it is to stay.
+pictures: $(TOOL) $(O)/examples/indexer
+	SPANPROF=1 SPANPROF_OUT=$(O)/pictures.dump $(O)/examples/indexer --files 400 --index $(O)/pictures.idx
+	$(TOOL) -q --no-table --svg $(O)/indexer.svg -s $(O)/pictures.summary.json $(O)/pictures.dump
 
 clean:
 	rm -rf $(O)
@@ -203,6 +210,7 @@ help:
 	@echo "make fuzz          FUZZ_SECONDS=60 of libFuzzer for each reader of the tool"
 	@echo "make check-matrix  compilers, standards and platforms"
 	@echo "make bench         what recording and converting cost, against the budgets"
+	@echo "make pictures      the time line of README, from a real run"
 	@echo "make install       PREFIX=/usr/local DESTDIR="
 	@echo "make clean         removes O"
 	@echo "variables          O CC CXX CFLAGS CXXFLAGS LDFLAGS SAN=address,undefined|thread CUDA=1 LIBTORCH_HOME=dir"

@@ -367,8 +367,7 @@ SPANPROF_API void spanprof_set_meta(spanprof_span span, const spanprof_meta *met
 /* The innermost open span of the calling thread; pos 0 when there is none. */
 SPANPROF_API spanprof_span spanprof_current(void);
 
-/* A span with hooks; *h must stay in place until spanprof_hooked_end. fields: NULL, or the source text of the metadata's
- * initializer. */
+/* A span with hooks; *h must stay in place until spanprof_hooked_end. meta may be NULL. */
 SPANPROF_API void spanprof_hooked_begin(spanprof_hooked *h, spanprof_site *site, const spanprof_hooks *hooks, const spanprof_meta *meta);
 SPANPROF_API void spanprof_hooked_end(spanprof_hooked *h);
 
