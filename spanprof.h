@@ -3242,17 +3242,12 @@ void spanprof_end(spanprof_span span) {
     errno = error;
 }
 
-/* Metadata of a span; only fields that are set go into the record. */
-static void spanprof_i_put_meta(spanprof_span span, const spanprof_meta *meta, uint32_t set, uint32_t flags) {
-    spanprof_i_thread *self = SPANPROF_I_SELF();
-    const int error = errno;
+/* Metadata of a span; only fields that are set go into the record. The thread is claimed. */
+static void spanprof_i_record_meta(spanprof_i_thread *self, uint64_t pos, const spanprof_meta *meta, uint32_t set, uint32_t flags) {
     const char *texts[SPANPROF_META_COUNT];
     uint64_t words[1 + SPANPROF_META_COUNT];
-    uint32_t count = 1, text_count = 0, mask = 0, generation;
-    if (!span.pos) return;
-    generation = spanprof_i_claim(self, spanprof_i_frame());
-    if (!generation) return;
-    words[0] = span.pos;
+    uint32_t count = 1, text_count = 0, mask = 0;
+    words[0] = pos;
     set |= meta->set;
 #define SPANPROF_I_PUT_S(name) if (meta->name) { mask |= SPANPROF_META_BIT(name); texts[text_count++] = meta->name; }
 #define SPANPROF_I_PUT_U(name) if (meta->name || (set & SPANPROF_META_BIT(name))) { mask |= SPANPROF_META_BIT(name); words[count++] = SPANPROF_I_CAST(uint64_t, meta->name); }
@@ -3264,6 +3259,15 @@ static void spanprof_i_put_meta(spanprof_span span, const spanprof_meta *meta, u
 #undef SPANPROF_I_PUT_U
 #undef SPANPROF_I_PUT_S
     if (mask || flags) spanprof_i_record_texts(self, SPANPROF_RECORD_META, flags, mask, words, count, texts, text_count, 0);
+}
+static void spanprof_i_put_meta(spanprof_span span, const spanprof_meta *meta, uint32_t set) {
+    spanprof_i_thread *self = SPANPROF_I_SELF();
+    const int error = errno;
+    uint32_t generation;
+    if (!span.pos) return;
+    generation = spanprof_i_claim(self, spanprof_i_frame());
+    if (!generation) return;
+    spanprof_i_record_meta(self, span.pos, meta, set, 0);
     spanprof_i_release(self, generation);
     errno = error;
 }
@@ -3348,7 +3352,7 @@ static void spanprof_i_push_at(spanprof_site *site, const char *name, const span
         if (open) open->kind = SPANPROF_I_PAIR;
         spanprof_i_release(self, generation);
     }
-    if (meta) spanprof_i_put_meta(span, meta, site->set, 0);
+    if (meta) spanprof_i_put_meta(span, meta, site->set);
     errno = error;
 }
 SPANPROF_I_NOINLINE void spanprof_i_push(spanprof_site *site, const spanprof_meta *meta) { spanprof_i_push_at(site, SPANPROF_I_NULL, meta, SPANPROF_I_FRAME()); }
@@ -3417,7 +3421,7 @@ void spanprof_i_leave_call(const spanprof_i_scope *scope) { spanprof_i_leave(sco
 SPANPROF_I_NOINLINE spanprof_i_scope spanprof_i_enter_meta(spanprof_site *site, const spanprof_meta *meta, void *address) {
     spanprof_i_scope scope = { SPANPROF_I_NULL, 0u, 0u };
     const spanprof_span span = spanprof_i_open_span(site, SPANPROF_I_NULL, SPANPROF_I_PTR(uintptr_t, address), SPANPROF_I_FRAME(), &scope);
-    spanprof_i_put_meta(span, meta, site->set, 0);
+    spanprof_i_put_meta(span, meta, site->set);
     return scope;
 }
 
@@ -3427,7 +3431,7 @@ SPANPROF_I_NOINLINE spanprof_span spanprof_begin(spanprof_site *site) {
 }
 spanprof_span spanprof_begin_meta(spanprof_site *site, const spanprof_meta *meta) {
     const spanprof_span span = spanprof_begin(site);
-    if (meta) spanprof_i_put_meta(span, meta, site->set, 0);
+    if (meta) spanprof_i_put_meta(span, meta, site->set);
     return span;
 }
 SPANPROF_I_NOINLINE spanprof_span spanprof_begin_dyn(const char *name) {
@@ -3435,7 +3439,7 @@ SPANPROF_I_NOINLINE spanprof_span spanprof_begin_dyn(const char *name) {
     return SPANPROF_I_ON() ? spanprof_i_open_span(SPANPROF_I_NULL, name ? name : "(null)", 0, SPANPROF_I_FRAME(), SPANPROF_I_NULL) : none;
 }
 void spanprof_set_meta(spanprof_span span, const spanprof_meta *meta) {
-    if (meta) spanprof_i_put_meta(span, meta, 0, 0);
+    if (meta) spanprof_i_put_meta(span, meta, 0);
 }
 spanprof_span spanprof_current(void) {
     spanprof_span span = { 0u };
@@ -3452,10 +3456,12 @@ static void spanprof_i_begin_hooked(spanprof_hooked *h, spanprof_site *site, con
     h->hooks = SPANPROF_I_NULL;
     h->prepare_error = SPANPROF_I_NULL;
     if (!hooks || !SPANPROF_I_ON()) return;
-    generation = spanprof_i_claim(self, frame); /* opens the session: hooks run only while recording */
-    if (!generation) return;
-    (void)spanprof_i_known(site);
-    spanprof_i_release(self, generation);
+    if (SPANPROF_I_LOAD(&spanprof_i_on) != self->generation || !SPANPROF_I_LOAD(&site->id)) {
+        generation = spanprof_i_claim(self, frame); /* opens the session: hooks run only while recording */
+        if (!generation) return;
+        (void)spanprof_i_known(site);
+        spanprof_i_release(self, generation);
+    }
     h->call.name = site->name;
     memset(h->call.scratch, 0, sizeof h->call.scratch);
     h->call.text[0] = 0;
@@ -3487,6 +3493,7 @@ void spanprof_hooked_end(spanprof_hooked *h) {
     spanprof_i_thread *self = SPANPROF_I_SELF();
     const char *errors[3], *given;
     char joined[1024];
+    const int error = errno;
     spanprof_i_open *open;
     uint32_t generation;
     uint64_t now;
@@ -3498,23 +3505,27 @@ void spanprof_hooked_end(spanprof_hooked *h) {
     errors[2] = hooks->enrich ? hooks->enrich(hooks->user, &h->call) : SPANPROF_I_NULL;
     given = h->call.meta.hook_error;
     joined[0] = 0;
-    spanprof_i_join_error(joined, sizeof joined, "", given);
-    spanprof_i_join_error(joined, sizeof joined, "prepare: ", errors[0]);
-    spanprof_i_join_error(joined, sizeof joined, "complete_timing: ", errors[1]);
-    spanprof_i_join_error(joined, sizeof joined, "enrich: ", errors[2]);
-    h->call.meta.hook_error = joined[0] ? joined : SPANPROF_I_NULL;
+    if (given || errors[0] || errors[1] || errors[2]) {
+        spanprof_i_join_error(joined, sizeof joined, "", given);
+        spanprof_i_join_error(joined, sizeof joined, "prepare: ", errors[0]);
+        spanprof_i_join_error(joined, sizeof joined, "complete_timing: ", errors[1]);
+        spanprof_i_join_error(joined, sizeof joined, "enrich: ", errors[2]);
+    }
     if (!h->span.pos) return;
-    /* The metadata goes first: the span is still open then, whatever stands between. */
-    spanprof_i_put_meta(h->span, &h->call.meta, 0, 1);
     generation = self->lane && !((h->span.pos ^ self->lane->pos) >> SPANPROF_POS_WORD_BITS) ? spanprof_i_claim_end(self) : 0;
     for (open = self->top - 1; generation && open >= self->bottom && spanprof_i_open_pos(self->lane, open) != h->span.pos; open--) {}
     if (generation && open >= self->bottom) {
+        /* The metadata goes first: the span is still open then, whatever stands between. */
+        if (joined[0]) h->call.meta.hook_error = joined;
+        spanprof_i_record_meta(self, h->span.pos, &h->call.meta, 0, 1);
+        h->call.meta.hook_error = given;
         if (spanprof_i_is_scope(open)) spanprof_i_abandon_inside(self, open, now);
         spanprof_i_finish(self, open, open->ticks, now);
     } else {
         spanprof_i_orphan(self);
     }
     if (generation) spanprof_i_release(self, generation);
+    errno = error;
 }
 
 void spanprof_i_dropped(uint64_t events) { SPANPROF_I_ADD(&spanprof_i_stray_drops, events); }
