@@ -1187,7 +1187,7 @@ static uint64_t spanprof_i_add(uint64_t *p, uint64_t v) {
     return before;
 }
 #define SPANPROF_I_ADD(p, v) spanprof_i_add((p), (uint64_t)(v))
-#define SPANPROF_I_ACQUIRE(p) (*(volatile const uint64_t *)(p))
+#define SPANPROF_I_ACQUIRE(p) (*(p))
 static int spanprof_i_swap(uint64_t *p, uint64_t *expected, uint64_t desired) {
     int same;
     pthread_mutex_lock(&spanprof_i_atomic_lock);
@@ -2048,7 +2048,7 @@ static uint64_t spanprof_i_copy_offset(spanprof_i_lane *lane, uint64_t events) {
     if (!lane->ring_blocks) return spanprof_i_new_block(lane->session);
     slot = &lane->slots[lane->seq % lane->ring_blocks];
     if (!slot->offset) slot->offset = spanprof_i_new_block(lane->session);
-    else lane->overwritten += slot->events;
+    else SPANPROF_I_STORE(&lane->overwritten, lane->overwritten + slot->events);
     slot->events = events;
     return slot->offset;
 }
@@ -2107,7 +2107,7 @@ static SPANPROF_I_COLD int spanprof_i_write_out(spanprof_i_thread *self) {
     SPANPROF_I_ADD(&lane->open_before, still_open);
     SPANPROF_I_STORE(&lane->events, lane->events + spanprof_i_window_events(lane, self));
     lane->left_open = 0;
-    SPANPROF_I_STORE(&lane->seq, lane->seq + 1);
+    SPANPROF_I_PUBLISH(&lane->seq, lane->seq + 1);
     spanprof_i_open_window(lane, self);
     spanprof_i_cold_leave(&cold);
     return 1;
@@ -3628,6 +3628,23 @@ static void spanprof_i_count_window(const spanprof_i_lane *lane, uint64_t base, 
     }
 }
 
+/* Adds a lane's figures. A window that is written out meanwhile is looked at again: its number or its state tells. */
+static void spanprof_i_count_lane(const spanprof_i_lane *lane, spanprof_session_stats *out) {
+    uint64_t recorded = 0, unfinished = 0;
+    int tries;
+    for (tries = 0; tries < 1000; tries++) {
+        const uint64_t seq = SPANPROF_I_ACQUIRE(&lane->seq);
+        const int whole = SPANPROF_I_ACQUIRE(&lane->window->state) == SPANPROF_BLOCK_OPEN;
+        recorded = SPANPROF_I_LOAD(&lane->events) - SPANPROF_I_LOAD(&lane->overwritten);
+        unfinished = SPANPROF_I_LOAD(&lane->open_before);
+        spanprof_i_count_window(lane, spanprof_i_lane_pos(lane), &recorded, &unfinished);
+        if (whole && SPANPROF_I_ACQUIRE(&lane->seq) == seq && SPANPROF_I_ACQUIRE(&lane->window->state) == SPANPROF_BLOCK_OPEN) break;
+    }
+    out->recorded += recorded;
+    out->unfinished += unfinished;
+    out->dropped += SPANPROF_I_LOAD(&lane->window->dropped);
+}
+
 static void spanprof_i_add_strays(spanprof_i_session *session) {
     const uint64_t drops = SPANPROF_I_LOAD(&spanprof_i_stray_drops), orphans = SPANPROF_I_LOAD(&spanprof_i_stray_orphans);
     SPANPROF_I_ADD(&session->header->dropped, drops);
@@ -3641,12 +3658,7 @@ static void spanprof_i_collect(spanprof_i_session *session, spanprof_session_sta
     const spanprof_i_lane *lane;
     memset(out, 0, sizeof *out);
     spanprof_i_add_strays(session);
-    for (lane = session->lanes; lane; lane = lane->next) {
-        out->recorded += SPANPROF_I_LOAD(&lane->events) - SPANPROF_I_LOAD(&lane->overwritten);
-        out->unfinished += SPANPROF_I_LOAD(&lane->open_before);
-        out->dropped += SPANPROF_I_LOAD(&lane->window->dropped);
-        spanprof_i_count_window(lane, spanprof_i_lane_pos(lane), &out->recorded, &out->unfinished);
-    }
+    for (lane = session->lanes; lane; lane = lane->next) spanprof_i_count_lane(lane, out);
     out->unfinished -= SPANPROF_I_LOAD(&session->foreign_ends);
     out->dropped += SPANPROF_I_LOAD(&session->header->dropped);
     out->bytes = spanprof_i_file_size(session);
