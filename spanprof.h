@@ -82,7 +82,7 @@
 #define SPANPROF_API
 #endif
 
-/* 1: the record path is inlined into each span; 0: it is called (smaller code, some 2 ns a span more). */
+/* 1: the record path is inlined into each span; 0: it is called (smaller code). */
 #ifndef SPANPROF_INLINE
 #define SPANPROF_INLINE 1
 #endif
@@ -1068,7 +1068,6 @@ typedef struct spanprof_i_lane {
     spanprof_dump_block *window;
     uint64_t *words;  /* first word of the window */
     uint64_t pos;     /* its position */
-    uint64_t base;    /* ticks when the window was begun */
     uintptr_t stack_low, stack_high; /* of the thread that owns the lane: where its local variables are */
     spanprof_i_open *stack;
     size_t stack_bytes;
@@ -2030,7 +2029,6 @@ static void spanprof_i_open_window(spanprof_i_lane *lane, spanprof_i_thread *sel
     window->sum = spanprof_dump_sum(window, offsetof(spanprof_dump_block, sum));
     lane->other_words = 0;
     lane->words = spanprof_i_first_word(window);
-    lane->base = anchor.ticks;
     lane->pos = spanprof_i_lane_pos(lane);
     self->next = lane->words;
     self->last = anchor.ticks;

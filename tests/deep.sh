@@ -10,16 +10,6 @@ work=$BUILD/deep
 mkdir -p "$work" && cd "$work" || exit 2
 started=$(date +%s)
 
-missing() {
-    if [ -n "$STRICT" ]; then
-        failed=$((failed + 1))
-        echo "failed: $* (nothing may be missing here)"
-    else
-        skip "$@"
-    fi
-}
-step() { echo "-- $* ($(($(date +%s) - started)) s)"; }
-
 check "the kit builds" $MAKE -s -j2 -C "$SOURCE" O="$BUILD" all "$BUILD/tests/life_sigkill" "$BUILD/tests/unit_macros" "$BUILD/tests/unit_session" "$BUILD/tests/fault_calls" "$BUILD/tests/jget"
 
 # ---- static checks, of a stated set ----

@@ -83,3 +83,14 @@ other_compilers() { # C or C++
         have "$compiler" && [ "$(version "$compiler")" != "$(version $2)" ] && echo "$compiler"
     done
 }
+
+# For the long scripts: what may be missing, unless STRICT; and what is being done, with the seconds since $started.
+missing() {
+    if [ -n "$STRICT" ]; then
+        failed=$((failed + 1))
+        echo "failed: $* (nothing may be missing here)"
+    else
+        skip "$@"
+    fi
+}
+step() { echo "-- $* ($(($(date +%s) - started)) s)"; }

@@ -13,16 +13,6 @@ unset MAKEFLAGS MFLAGS MAKELEVEL
 work=$BUILD/matrix
 mkdir -p "$work" && cd "$work" || exit 2
 started=$(date +%s)
-
-missing() {
-    if [ -n "$STRICT" ]; then
-        failed=$((failed + 1))
-        echo "failed: $* (nothing may be missing here)"
-    else
-        skip "$@"
-    fi
-}
-step() { echo "-- $* ($(($(date +%s) - started)) s)"; }
 try() { "$@" >try.out 2>&1 </dev/null; } # is the tool there, and does it work?
 
 printf '#include <pthread.h>\n#include <stdio.h>\nint main(void) { return puts("ok") < 0; }\n' >probe.c
