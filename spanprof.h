@@ -49,7 +49,7 @@
  *   Signals: a handler may record; what it records in the middle of another record is counted as dropped.
  *   Fork: the child writes a dump of its own (PATH.PID); the parent's holds the parent's spans alone.
  *   Process end: completed events are in the file the moment they complete, so exit, _exit, abort, a fatal signal and
- *     SIGKILL lose none. Spans still open are shown as unfinished.
+ *     SIGKILL lose none. Spans still open are shown as unfinished; those left by longjmp end when that is found.
  *   Failure: a full disk, a limit, a read-only folder cost one line on stderr; the program goes on, drops are counted.
  *   The program: errno, signal masks, locale, stdout and exit status stay as they are.
  *   Strings: names and keys are copied into the dump when first used; they need not outlive the call.
@@ -839,6 +839,7 @@ typedef int spanprof_i_disabled; /* so that a file of the implementation alone i
  *
  * Spans stand in order of their start. A span's end is in its own record, or in an END record later in the lane (or, if
  * another thread ended it, in another lane). A span without end is unfinished: it lasts until its thread or the dump ends.
+ * An abandoned span was left by longjmp, or is a pair whose scope ended first: its end is the time when that was found.
  *
  * Times. ns = CLOCK_MONOTONIC at a tick, by the anchors: pairs of ticks and ns in the header (first, last) and in every
  * block. Without a tick counter ticks are ns. */
@@ -941,7 +942,7 @@ typedef struct spanprof_dump_block {
     X(TIME, 2)         /* ticks: sets the previous start */                                                           \
     X(SPAN, 4)         /* argument site; ticks, duration + 1 */                                                       \
     X(SPAN_DYN, 6)     /* ticks, duration + 1, text name */                                                           \
-    X(END, 8)          /* flags 1: abandoned (left by longjmp); position, ticks */                                    \
+    X(END, 8)          /* flags 1: abandoned (below); position, ticks */                                              \
     X(META, 10)        /* argument bits of SPANPROF_META_LIST, flags 1: hooked; position, numbers by index, texts by index */ \
     X(ATTR, 12)        /* argument key site, flags SPANPROF_VALUE_*; position, value; STR: text instead of value */ \
     X(INSTANT, 14)     /* argument site; ticks */                                                                     \
@@ -1082,7 +1083,7 @@ typedef struct spanprof_i_lane {
     uint64_t overwritten; /* events in copies that a ring has overwritten */
     uint64_t other_words; /* words in the window that begin no event */
     uint64_t open_before; /* spans without end in the blocks before the window; read by other threads */
-    uint64_t left_open;   /* spans in the window that will get no end: abandoned, or their thread ended */
+    uint64_t left_open;   /* spans in the window that will get no end here: their thread ended, or another ended them */
     int64_t step;
     uint32_t id, thread, cycle, has_step;
     uint32_t rounds;   /* of thread-exit destructors seen */
@@ -3045,11 +3046,11 @@ static int spanprof_i_deepen(spanprof_i_thread *self) {
     return self->top < self->limit;
 }
 
-/* Takes an open span off the stack as abandoned: it never gets an end. */
+/* Ends an open span that nothing else will end; its record says so. */
 static void spanprof_i_abandon(spanprof_i_thread *self, spanprof_i_open *at, uint64_t now) {
     const uint64_t pos = spanprof_i_open_pos(self->lane, at);
-    if (spanprof_i_take(self, at).word) self->lane->left_open++;
-    if (pos) spanprof_i_record_end(self, 1, pos, now);
+    const int in_window = spanprof_i_take(self, at).word != SPANPROF_I_NULL;
+    if (pos && spanprof_i_record_end(self, 1, pos, now) && !in_window) SPANPROF_I_ADD(&self->lane->open_before, UINT64_MAX);
 }
 
 /* Abandons the scopes, pairs and functions inside an open span. Handles are nobody's inner ones. */
@@ -3617,7 +3618,7 @@ static void spanprof_i_count_window(const spanprof_i_lane *lane, uint64_t base, 
             if (head & 1u ? head >> SPANPROF_SHORT_DURATION_SHIFT == 0 : SPANPROF_I_LOAD(word + 2) == 0) ++*open;
             break;
         case SPANPROF_RECORD_END: /* of a span of this window whose own word shows no end */
-            if (!SPANPROF_RECORD_FLAGS(head) && SPANPROF_I_LOAD(word + 1) - base < SPANPROF_I_WORDS) --*open;
+            if (SPANPROF_I_LOAD(word + 1) - base < SPANPROF_I_WORDS) --*open;
             break;
         case SPANPROF_RECORD_INSTANT: case SPANPROF_RECORD_COUNTER: case SPANPROF_RECORD_ASYNC_BEGIN: case SPANPROF_RECORD_ASYNC_END:
         case SPANPROF_RECORD_FLOW_OUT: case SPANPROF_RECORD_FLOW_IN: case SPANPROF_RECORD_TRACK_SPAN: ++*events; break;

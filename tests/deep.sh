@@ -104,6 +104,7 @@ check "hostile input under sanitizers builds" $MAKE -s -C "$SOURCE" O="$BUILD/sa
 mkdir -p soak
 part "soak" sh -c "cd soak && exec '$BUILD/tests/soak' ${SOAK_SECONDS:-600}"
 part "fuzz targets" sh "$SOURCE/tests/fuzz/run.sh" "$BUILD" "${FUZZ_SECONDS:-60}"
+part "the tool with others' programs" sh "$SOURCE/tests/tool/deep.sh" "$BUILD"
 part "model of the window" sh "$SOURCE/tests/model/run.sh" "$BUILD"
 part "every failing call" sh -c "mkdir -p calls && cd calls && exec '$BUILD/tests/fault_calls' all"
 part "100,000 threads" sh -c "cd calls && exec '$BUILD/tests/fault_many' 100000"

@@ -395,7 +395,7 @@ typedef struct session {
     size_t issue_count; /* all, kept or not */
     uint64_t complaint_count;
     int damaged, output_failed;
-    uint64_t events, spans, unfinished, crossing, threads, depth_max, dropped, overwritten, orphan_ends;
+    uint64_t events, spans, unfinished, abandoned, crossing, threads, depth_max, dropped, overwritten, orphan_ends;
     uint64_t first_ns, last_ns, thread_time, async_unfinished, async_unmatched;
     uint64_t done_words, all_words;
     int progress_shown;
@@ -4260,7 +4260,7 @@ typedef struct worker {
     figures roots;    /* holds the outermost spans: its self falls by their time */
     wanted_range *ranges;
     size_t range_count;
-    uint64_t events, spans, unfinished, crossing, depth_max, first_ns, last_ns;
+    uint64_t events, spans, unfinished, abandoned, crossing, depth_max, first_ns, last_ns;
 } worker;
 
 static figures *worker_row(worker *k, uint32_t number) {
@@ -4459,7 +4459,6 @@ static void span_resolve(walk *w, uint32_t index, span_view *v) {
             report_issue(w->s, (uint32_t)(w->d - w->s->dumps), w->lane, v->index, "the span ends before it starts");
         v->end = v->start;
     }
-    v->unfinished |= v->abandoned;
     v->start_ns = walk_start_ns(w, v->start);
     v->end_ns = walk_end_ns(w, v->end);
     v->crossing = v->elsewhere;
@@ -4495,6 +4494,7 @@ NOINLINE static void walk_span(walk *w, const block_entry *b, uint32_t index, ui
         else if (mode == WALK_RANGES) ranges_add(k, f, v.end_ns - v.start_ns);
         else figures_add(f, v.end_ns - v.start_ns);
         k->unfinished += v.unfinished;
+        k->abandoned += v.abandoned;
         k->crossing += v.crossing;
         if (v.start_ns < k->first_ns) k->first_ns = v.start_ns;
         if (v.end_ns > k->last_ns) k->last_ns = v.end_ns;
@@ -5092,6 +5092,7 @@ static void workers_merge(session *s, const worker *workers) {
         s->events += k->events;
         s->spans += k->spans;
         s->unfinished += k->unfinished;
+        s->abandoned += k->abandoned;
         s->crossing += k->crossing;
         s->thread_time += 0 - k->roots.self;
         if (k->depth_max > s->depth_max) s->depth_max = k->depth_max;
@@ -5637,6 +5638,10 @@ static void span_args(walk *w, textbuf *t, const span_view *v) {
     }
     if (v->unfinished) {
         args_plain(t, &any, "unfinished");
+        text_str(t, "true");
+    }
+    if (v->abandoned) {
+        args_plain(t, &any, "abandoned");
         text_str(t, "true");
     }
     if (v->crossing) {
@@ -6289,6 +6294,7 @@ static void table_totals(session *s, textbuf *t, size_t shown, size_t rows) {
               s->threads == 1 ? "" : "s", s->process_count, s->process_count == 1 ? "" : "es", line);
     if (shown < rows) text_form(t, "; %zu of %zu rows shown", shown, rows);
     if (s->unfinished + s->async_unfinished) text_form(t, "; %" PRIu64 " unfinished", s->unfinished + s->async_unfinished);
+    if (s->abandoned) text_form(t, "; %" PRIu64 " left by longjmp", s->abandoned);
     if (s->dropped) text_form(t, "; %" PRIu64 " DROPPED", s->dropped);
     if (s->overwritten) text_form(t, "; %" PRIu64 " overwritten before these", s->overwritten);
     if (s->issue_count) text_form(t, "; %zu ISSUES (see the summary)", s->issue_count);
@@ -6476,9 +6482,8 @@ static void write_summary(session *s, output *o) {
     if (limit) text_u64(t, limit);
     else text_str(t, "null");
     text_form(t, ",\"dropped_events\":%" PRIu64 ",\"overwritten_events\":%" PRIu64 ",\"unfinished_events\":%" PRIu64
-        ",\"orphan_ends\":%" PRIu64
-              ",\"damaged\":%s,\n\"process_resources\":",
-              s->dropped, s->overwritten, s->unfinished + s->async_unfinished, s->orphan_ends, s->damaged ? "true" : "false");
+        ",\"abandoned_events\":%" PRIu64 ",\"orphan_ends\":%" PRIu64 ",\"damaged\":%s,\n\"process_resources\":",
+              s->dropped, s->overwritten, s->unfinished + s->async_unfinished, s->abandoned, s->orphan_ends, s->damaged ? "true" : "false");
     write_resources(s, t);
     text_str(t, ",\n\"validation_issues\":");
     write_issues(s, t);
@@ -6983,6 +6988,7 @@ static void svg_visit(walk *w, const span_view *v) {
     svg_picture *g = w->user;
     const uint32_t track = g->by_thread[w->d - w->s->dumps][w->thread];
     const char *state = v->unfinished ? ", unfinished"
+                      : v->abandoned  ? ", left by longjmp"
                       : v->elsewhere  ? ", ended on another thread"
                       : v->crossing   ? ", ends after the span that holds it" : "";
     slice name;

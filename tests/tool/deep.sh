@@ -32,7 +32,7 @@ works "many random dumps and JSON files" sh "$here/run.sh" "$out" ${ROUNDS:-40}
 SPANPROF=1 SPANPROF_OUT=dumps/0.dump ./rank
 i=0
 while [ $i -lt 256 ]; do
-    ./gen_dump $i dumps/$i.dump dumps/figures.csv
+    ./gen_dump $i dumps/$i.dump dumps/figures.csv >log
     i=$((i + 1))
 done
 bytes=$(cat dumps/*.dump | wc -c)
@@ -55,7 +55,7 @@ else skip "set-user-ID: not root"; fi
 
 # Others' programs.
 if command -v node >/dev/null && command -v npm >/dev/null && (cd npm && { [ -d node_modules/@duckdb ] || npm install --silent --no-audit --no-fund speedscope @duckdb/node-api; }) >log 2>&1; then
-    ./gen_dump 7 r.dump r.csv
+    ./gen_dump 7 r.dump r.csv >log
     rm -f npm/spans-*.csv
     SPANPROF=1 SPANPROF_OUT=a.dump ./rank && RANK=1 SPANPROF=1 SPANPROF_OUT=b.dump ./rank
     "$tool" -q --no-table a.dump b.dump -s npm/both.sum -t npm/both.json --csv npm/both.csv

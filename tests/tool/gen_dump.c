@@ -1,6 +1,6 @@
 /* gen_dump.c - writes a random valid dump and, by a computation of its own, the CSV that trace2summary has to give for it.
  *
- *     gen_dump SEED DUMP CSV [swap]     swap: in the other byte order
+ *     gen_dump SEED DUMP CSV [swap]     even seeds: monotonic clock, odd: counter; swap: in the other byte order; prints how many spans are marked as abandoned
  *
  * Times are nanoseconds, of a monotonic clock or of a counter of that rate, so that every figure is known exactly. Spans nest, end in their own word, in
  * an END record of the same block or of a later one, or never; names come from sites or from the span; lanes change their
@@ -31,6 +31,7 @@ static size_t row_count;
 static FILE *file;
 static uint64_t block_count = LANES + 2, state;
 static lane lanes[LANES + 1];
+static uint64_t seed, abandoned;
 static int swap;
 
 static uint64_t random_bits(void) {
@@ -189,7 +190,9 @@ static void end(lane *l) {
         if (o->is_long) r[2] = turned(duration + 1, 8);
         else *r = turned(turned(*r, 8) + ((duration + 1) << SPANPROF_SHORT_DURATION_SHIFT), 8);
     } else {
-        r = record(l, SPANPROF_RECORD_END, 0, 3, 0);
+        const uint32_t is_abandoned = !below(4);
+        r = record(l, SPANPROF_RECORD_END, is_abandoned, 3, 0);
+        abandoned += is_abandoned;
         r[1] = turned(o->pos, 8);
         r[2] = turned(l->now, 8);
     }
@@ -227,7 +230,7 @@ static void put_header(uint64_t end_ns) {
     h.header_bytes = 4096;
     h.block_bytes = BLOCK;
     h.block_header_bytes = 128;
-    h.clock = below(2) ? SPANPROF_CLOCK_MONOTONIC : SPANPROF_CLOCK_TSC;
+    h.clock = seed % 2 ? SPANPROF_CLOCK_TSC : SPANPROF_CLOCK_MONOTONIC;
     h.session = 1;
     h.rank = -1;
     h.pid = 4242;
@@ -297,7 +300,8 @@ int main(int argc, char **argv) {
     uint64_t end_ns = 0;
     uint32_t i;
     if (argc < 4) return 2;
-    state = strtoull(argv[1], NULL, 10) * 7919 + 1;
+    seed = strtoull(argv[1], NULL, 10);
+    state = seed * 7919 + 1;
     swap = argc > 4;
     file = fopen(argv[2], "wb");
     if (!file) die(argv[2]);
@@ -324,5 +328,6 @@ int main(int argc, char **argv) {
     put_header(end_ns + 5);
     if (fclose(file)) die(argv[2]);
     put_csv(argv[3]);
+    printf("%llu\n", (unsigned long long)abandoned);
     return 0;
 }

@@ -70,9 +70,10 @@ seed=1
 while [ $seed -le "$rounds" ]; do
     other=
     [ $((seed % 3)) -eq 0 ] && other=swap
-    ./gen_dump $seed r.dump r.csv $other
+    abandoned=$(./gen_dump $seed r.dump r.csv $other)
     expect_code "dump $seed" 0 "$tool" -q --no-table --jobs 1 r.dump --csv got.csv -t one.json -s one.sum
     expect_same "figures of dump $seed $other" r.csv got.csv
+    expect_text "abandoned spans of dump $seed" "\"abandoned_events\":$abandoned," one.sum
     expect_code "dump $seed, 3 threads" 0 "$tool" -q --no-table --jobs 3 r.dump -t three.json -s three.sum
     expect_same "trace of dump $seed by 3 threads" one.json three.json
     expect_same "summary of dump $seed by 3 threads" one.sum three.sum
@@ -114,7 +115,7 @@ else skip "gzip: not there"; fi
 expect_same "figures of standard input" "$here/cases/nested.csv" got.csv
 
 # Damage: cut anywhere, the readable part converts. Fields that are out of range.
-./gen_dump 4 r.dump r.csv
+./gen_dump 4 r.dump r.csv >log
 size=$(wc -c <r.dump)
 for cut in 0 7 100 900 4095 4096 4200 70000 139264 400000 $((size - 65000)) $((size - 1)); do
     head -c $cut r.dump >cut.dump
@@ -169,7 +170,7 @@ expect_code "unreadable input leaves the old output" 2 "$tool" -q --no-table no_
 expect_text "unreadable input leaves the old output" kept kept.json
 
 # Two dumps of the same process id from different processes.
-./gen_dump 5 s.dump s.csv
+./gen_dump 5 s.dump s.csv >log
 patch_bytes s.dump 56 '\001'
 expect_code "two processes" 3 "$tool" -q --no-table r.dump s.dump --by-process -t two.json -s two.sum
 expect_text "two processes keep apart" '"process_count":2' two.sum
