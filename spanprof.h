@@ -3418,9 +3418,8 @@ SPANPROF_I_NOINLINE spanprof_i_scope spanprof_i_enter_call(spanprof_site *site, 
 }
 void spanprof_i_leave_call(const spanprof_i_scope *scope) { spanprof_i_leave(scope); }
 SPANPROF_I_NOINLINE spanprof_i_scope spanprof_i_enter_meta(spanprof_site *site, const spanprof_meta *meta, void *address) {
-    spanprof_i_scope scope = { SPANPROF_I_NULL, 0u, 0u };
-    const spanprof_span span = spanprof_i_open_span(site, SPANPROF_I_NULL, SPANPROF_I_PTR(uintptr_t, address), SPANPROF_I_FRAME(), &scope);
-    spanprof_i_put_meta(span, meta, site->set);
+    const spanprof_i_scope scope = spanprof_i_enter(site, SPANPROF_I_PTR(uintptr_t, address), SPANPROF_I_FRAME(), SPANPROF_I_LOAD(&spanprof_i_on));
+    if (scope.word) spanprof_i_put_meta(spanprof_current(), meta, site->set);
     return scope;
 }
 
