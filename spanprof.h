@@ -1981,10 +1981,12 @@ static void spanprof_i_anchor(spanprof_i_session *session, int now) {
 /* One line a session and kind of trouble. */
 static void spanprof_i_tell(spanprof_i_session *session, const char *what, int error) {
     char line[SPANPROF_I_PATH_MAX + 256];
+    const int before = errno;
     if (spanprof_i_exchange(&session->told, 1)) return;
     snprintf(line, sizeof line, "spanprof: %s: %s%s%s; recording stops here, what is dropped is counted\n", session->path, what, error ? ": " : "",
              error ? strerror(error) : "");
     spanprof_i_say(line);
+    errno = before;
 }
 
 /* Offset of a fresh block; 0 when the dump may not grow. */
@@ -2113,11 +2115,10 @@ static SPANPROF_I_COLD int spanprof_i_write_out(spanprof_i_thread *self) {
 }
 
 /* Room for a record of count words, and for the zero that ends the window; NULL if there is none. */
-static uint64_t *spanprof_i_room(spanprof_i_thread *self, size_t count) {
-    const size_t used = self->lane->full ? 0 : SPANPROF_I_CAST(size_t, self->next - self->lane->words);
-    if (SPANPROF_I_LIKELY(!self->lane->full && used + count <= SPANPROF_I_ROOM)) return self->next;
-    if (!self->lane->full && count <= SPANPROF_I_ROOM && spanprof_i_write_out(self)) return self->next;
-    return SPANPROF_I_NULL;
+SPANPROF_I_HOT uint64_t *spanprof_i_room(spanprof_i_thread *self, size_t count) {
+    const spanprof_i_lane *lane = self->lane;
+    if (SPANPROF_I_LIKELY(!lane->full && SPANPROF_I_CAST(size_t, self->next - lane->words) + count <= SPANPROF_I_ROOM)) return self->next;
+    return !lane->full && count <= SPANPROF_I_ROOM && spanprof_i_write_out(self) ? self->next : SPANPROF_I_NULL;
 }
 
 /* Publishes the record whose words after the head stand at self->next already: a reader that sees the head sees it all. */
@@ -2992,8 +2993,8 @@ static int spanprof_i_allowed(spanprof_i_thread *self) {
 /* Takes an entry out of the stack. */
 static spanprof_i_open spanprof_i_take(spanprof_i_thread *self, spanprof_i_open *at) {
     const spanprof_i_open open = *at;
-    memmove(at, at + 1, SPANPROF_I_CAST(size_t, self->top - at - 1) * sizeof open);
     self->top--;
+    if (at != self->top) memmove(at, at + 1, SPANPROF_I_CAST(size_t, self->top - at) * sizeof open);
     return open;
 }
 
@@ -3013,11 +3014,14 @@ static void spanprof_i_purge_ended(spanprof_i_thread *self) {
     SPANPROF_I_STORE(&lane->ended_count, SPANPROF_I_CAST(size_t, 0));
 }
 
-static void spanprof_i_see_ended(spanprof_i_thread *self) {
+static SPANPROF_I_COLD void spanprof_i_see_ended_slow(spanprof_i_thread *self) {
     spanprof_i_cold cold;
-    if (SPANPROF_I_LIKELY(!SPANPROF_I_LOAD(&self->lane->ended_count)) || !spanprof_i_lock(&cold)) return;
+    if (!spanprof_i_lock(&cold)) return;
     spanprof_i_purge_ended(self);
     spanprof_i_unlock(&cold);
+}
+SPANPROF_I_HOT void spanprof_i_see_ended(spanprof_i_thread *self) {
+    if (!SPANPROF_I_LIKELY(!SPANPROF_I_LOAD(&self->lane->ended_count))) spanprof_i_see_ended_slow(self);
 }
 
 /* Makes room on the stack for one more open span. */
@@ -3117,7 +3121,6 @@ static spanprof_i_open *spanprof_i_start_span(spanprof_i_thread *self, spanprof_
 static SPANPROF_I_NOINLINE spanprof_span spanprof_i_open_span(spanprof_site *site, const char *name, uintptr_t address, uintptr_t frame, spanprof_i_scope *scope) {
     spanprof_i_thread *self = SPANPROF_I_SELF();
     spanprof_span span = { 0u };
-    const int error = errno;
     const uint32_t generation = spanprof_i_claim_event(self, frame);
     const spanprof_i_open *open = SPANPROF_I_NULL;
     if (generation) {
@@ -3132,7 +3135,6 @@ static SPANPROF_I_NOINLINE spanprof_span spanprof_i_open_span(spanprof_site *sit
         }
         spanprof_i_release(self, generation);
     }
-    errno = error;
     return span;
 }
 
@@ -3165,7 +3167,6 @@ static void spanprof_i_finish(spanprof_i_thread *self, spanprof_i_open *at, uint
 SPANPROF_I_COLD void spanprof_i_leave_slow(const spanprof_i_scope *scope, uint64_t now) {
     spanprof_i_thread *self = SPANPROF_I_SELF();
     const uint32_t generation = spanprof_i_claim_end(self);
-    const int error = errno;
     spanprof_i_open *open;
     if (!generation) {
         spanprof_i_orphan(self);
@@ -3180,7 +3181,6 @@ SPANPROF_I_COLD void spanprof_i_leave_slow(const spanprof_i_scope *scope, uint64
         spanprof_i_orphan(self);
     }
     spanprof_i_release(self, generation);
-    errno = error;
 }
 
 /* Tells the thread that began a span that it has ended elsewhere. Under the lock. */
@@ -3223,13 +3223,11 @@ static void spanprof_i_finish_foreign(spanprof_i_thread *self, spanprof_span spa
 void spanprof_end(spanprof_span span) {
     spanprof_i_thread *self = SPANPROF_I_SELF();
     const uint64_t now = span.pos ? spanprof_i_now() : 0;
-    const int error = errno;
     spanprof_i_open *open;
     uint32_t generation;
     if (!span.pos) return;
     if (!self->lane || (span.pos ^ self->lane->pos) >> SPANPROF_POS_WORD_BITS || span.pos < self->lane->taken) {
         spanprof_i_finish_foreign(self, span, now);
-        errno = error;
         return;
     }
     generation = spanprof_i_claim_end(self);
@@ -3238,7 +3236,6 @@ void spanprof_end(spanprof_span span) {
     if (generation && open >= self->bottom) spanprof_i_finish(self, open, open->ticks, now);
     else spanprof_i_orphan(self);
     if (generation) spanprof_i_release(self, generation);
-    errno = error;
 }
 
 /* Metadata of a span; only fields that are set go into the record. The thread is claimed. */
@@ -3261,23 +3258,20 @@ static void spanprof_i_record_meta(spanprof_i_thread *self, uint64_t pos, const 
 }
 static void spanprof_i_put_meta(spanprof_span span, const spanprof_meta *meta, uint32_t set) {
     spanprof_i_thread *self = SPANPROF_I_SELF();
-    const int error = errno;
     uint32_t generation;
     if (!span.pos) return;
     generation = spanprof_i_claim(self, spanprof_i_frame());
     if (!generation) return;
     spanprof_i_record_meta(self, span.pos, meta, set, 0);
     spanprof_i_release(self, generation);
-    errno = error;
 }
 
 static uint64_t spanprof_i_current_pos(const spanprof_i_thread *self) { return self->lane && self->top > self->bottom ? spanprof_i_open_pos(self->lane, self->top - 1) : 0; }
 
 /* Attribute of the innermost open span; none when there is no span, or one that is not recorded. */
-static void spanprof_i_attr(spanprof_site *key, uint32_t kind, uint64_t value, const char *text) {
+static SPANPROF_I_NOINLINE void spanprof_i_attr(spanprof_site *key, uint32_t kind, uint64_t value, const char *text) {
     spanprof_i_thread *self = SPANPROF_I_SELF();
-    const int error = errno;
-    const uint32_t generation = spanprof_i_claim(self, spanprof_i_frame());
+    const uint32_t generation = spanprof_i_claim(self, SPANPROF_I_FRAME());
     uint64_t words[2];
     if (!generation) return;
     spanprof_i_see_ended(self);
@@ -3288,7 +3282,6 @@ static void spanprof_i_attr(spanprof_site *key, uint32_t kind, uint64_t value, c
         else spanprof_i_record(self, SPANPROF_RECORD_ATTR, kind, SPANPROF_I_LOAD(&key->id), words, 2, 0);
     }
     spanprof_i_release(self, generation);
-    errno = error;
 }
 static uint64_t spanprof_i_bits(double value) {
     uint64_t bits;
@@ -3303,7 +3296,6 @@ void spanprof_i_attr_str(spanprof_site *key, const char *value) { spanprof_i_att
 void spanprof_i_event(spanprof_site *site, spanprof_event_kind kind, uint64_t id, double value) {
     static const uint32_t types[] = { SPANPROF_RECORD_INSTANT, SPANPROF_RECORD_COUNTER, SPANPROF_RECORD_ASYNC_BEGIN, SPANPROF_RECORD_ASYNC_END, SPANPROF_RECORD_FLOW_OUT, SPANPROF_RECORD_FLOW_IN };
     spanprof_i_thread *self = SPANPROF_I_SELF();
-    const int error = errno;
     const uint32_t generation = spanprof_i_claim_event(self, spanprof_i_frame());
     uint64_t words[3];
     uint32_t count = kind == SPANPROF_EVENT_INSTANT ? 1 : kind >= SPANPROF_EVENT_FLOW_OUT ? 3 : 2;
@@ -3317,13 +3309,11 @@ void spanprof_i_event(spanprof_site *site, spanprof_event_kind kind, uint64_t id
         spanprof_i_drop(self);
     }
     spanprof_i_release(self, generation);
-    errno = error;
 }
 
 /* Pairs. While recording is paused, or a span is dropped, a placeholder keeps ends and begins together. */
 static void spanprof_i_push_at(spanprof_site *site, const char *name, const spanprof_meta *meta, uintptr_t frame) {
     spanprof_i_thread *self = SPANPROF_I_SELF();
-    const int error = errno;
     const uint32_t recording = spanprof_i_claim_event(self, frame);
     uint32_t generation = recording;
     spanprof_i_open *open = SPANPROF_I_NULL;
@@ -3352,7 +3342,6 @@ static void spanprof_i_push_at(spanprof_site *site, const char *name, const span
         spanprof_i_release(self, generation);
     }
     if (meta) spanprof_i_put_meta(span, meta, site->set);
-    errno = error;
 }
 SPANPROF_I_NOINLINE void spanprof_i_push(spanprof_site *site, const spanprof_meta *meta) { spanprof_i_push_at(site, SPANPROF_I_NULL, meta, SPANPROF_I_FRAME()); }
 SPANPROF_I_NOINLINE int spanprof_i_push_dyn(const char *name) {
@@ -3363,7 +3352,6 @@ SPANPROF_I_NOINLINE int spanprof_i_push_dyn(const char *name) {
 int spanprof_i_pop(void) {
     const uint64_t now = spanprof_i_now();
     spanprof_i_thread *self = SPANPROF_I_SELF();
-    const int error = errno;
     const uint32_t generation = self->lane && self->lane->session == SPANPROF_I_LOAD(&spanprof_i_current) ? spanprof_i_claim_end(self) : 0;
     spanprof_i_open *open = self->top - 1;
     if (generation) {
@@ -3376,13 +3364,11 @@ int spanprof_i_pop(void) {
     } else {
         spanprof_i_orphan(self);
     }
-    errno = error;
     return 0;
 }
 
 spanprof_i_step spanprof_i_step_enter(int64_t step) {
     spanprof_i_thread *self = SPANPROF_I_SELF();
-    const int error = errno;
     const uint32_t generation = spanprof_i_claim(self, spanprof_i_frame());
     spanprof_i_step out = { 0, 0u, 0u };
     const uint64_t word = SPANPROF_I_CAST(uint64_t, step);
@@ -3395,12 +3381,10 @@ spanprof_i_step spanprof_i_step_enter(int64_t step) {
     self->lane->step = step;
     self->lane->has_step = 1;
     spanprof_i_release(self, generation);
-    errno = error;
     return out;
 }
 void spanprof_i_step_leave(spanprof_i_step *step) {
     spanprof_i_thread *self = SPANPROF_I_SELF();
-    const int error = errno;
     const uint32_t generation = spanprof_i_claim_end(self);
     const uint64_t word = SPANPROF_I_CAST(uint64_t, step->before);
     if (!generation) return;
@@ -3408,7 +3392,6 @@ void spanprof_i_step_leave(spanprof_i_step *step) {
     self->lane->step = step->before;
     self->lane->has_step = step->had;
     spanprof_i_release(self, generation);
-    errno = error;
 }
 
 /* 10.11 public functions */
@@ -3449,6 +3432,7 @@ spanprof_span spanprof_current(void) {
 static void spanprof_i_begin_hooked(spanprof_hooked *h, spanprof_site *site, const spanprof_hooks *hooks, const spanprof_meta *meta, uintptr_t address, uintptr_t frame) {
     spanprof_i_thread *self = SPANPROF_I_SELF();
     spanprof_i_scope scope;
+    const int error = errno;
     uint32_t generation;
     h->span.pos = 0;
     h->hooks = SPANPROF_I_NULL;
@@ -3467,6 +3451,7 @@ static void spanprof_i_begin_hooked(spanprof_hooked *h, spanprof_site *site, con
     else memset(&h->call.meta, 0, sizeof h->call.meta);
     h->call.meta.set |= site->set;
     if (hooks->prepare) h->prepare_error = hooks->prepare(hooks->user, &h->call);
+    errno = error;
     h->hooks = hooks;
     scope = spanprof_i_enter(site, address ? address : spanprof_i_address_inside(self->top - 1), frame, SPANPROF_I_LOAD(&spanprof_i_on));
     if (!scope.word) return;
@@ -3540,7 +3525,6 @@ void spanprof_thread_name(const char *name) {
 
 void spanprof_track_span(spanprof_site *site, uint64_t track, uint64_t start_ns, uint64_t duration_ns, int64_t queue_ns, spanprof_span host) {
     spanprof_i_thread *self = SPANPROF_I_SELF();
-    const int error = errno;
     const uint32_t on = SPANPROF_I_LOAD(&spanprof_i_on);
     /* With a host span it is that span's late end, which counts while recording is paused, too. */
     const int late = host.pos != 0 && on > 1 && (on & 1u);
@@ -3557,7 +3541,6 @@ void spanprof_track_span(spanprof_site *site, uint64_t track, uint64_t start_ns,
     if (!spanprof_i_room(self, 6) || !spanprof_i_known(site) || !spanprof_i_allowed(self)) spanprof_i_drop(self);
     else spanprof_i_record(self, SPANPROF_RECORD_TRACK_SPAN, 0, SPANPROF_I_LOAD(&site->id), words, 5, 1);
     spanprof_i_release(self, generation);
-    errno = error;
 }
 void spanprof_track_name(uint64_t track, const char *process, uint32_t group, const char *name) {
     spanprof_i_cold cold;

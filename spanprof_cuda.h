@@ -818,24 +818,16 @@ static const char *spanprof_i_cuda_begin(struct CUstream_st *stream, spanprof_ho
     return SPANPROF_I_NULL;
 }
 static const char *spanprof_i_cuda_prepare(void *user, spanprof_hook_call *call) {
-    const char *why;
-    int saved;
     (void)user;
     if (SPANPROF_I_LIKELY(spanprof_i_cuda_ready() && spanprof_i_cuda_devices == 1)) { /* no call needed */
         call->meta.timing = "host";
         spanprof_i_cuda_sample(call, 0);
         return SPANPROF_I_NULL;
     }
-    saved = errno;
-    why = spanprof_i_cuda_begin(SPANPROF_I_NULL, call);
-    errno = saved;
-    return why;
+    return spanprof_i_cuda_begin(SPANPROF_I_NULL, call);
 }
 const char *spanprof_i_cuda_stream_prepare(void *stream, spanprof_hook_call *call) {
-    const int saved = errno;
-    const char *const why = spanprof_i_cuda_begin(stream ? SPANPROF_I_CAST(struct CUstream_st *, stream) : SPANPROF_I_CUDA_LEGACY, call);
-    errno = saved;
-    return why;
+    return spanprof_i_cuda_begin(stream ? SPANPROF_I_CAST(struct CUstream_st *, stream) : SPANPROF_I_CUDA_LEGACY, call);
 }
 
 /* Waits for the device of the thread's context. */
@@ -871,33 +863,23 @@ static const char *spanprof_i_cuda_finish(struct CUstream_st *stream, spanprof_h
     return SPANPROF_I_NULL;
 }
 static const char *spanprof_i_cuda_complete(void *user, spanprof_hook_call *call) {
-    int *const number = &errno;
-    const int saved = *number;
-    const char *why;
     (void)user;
-    why = spanprof_i_cuda_finish(SPANPROF_I_NULL, call);
-    *number = saved;
-    return why;
+    return spanprof_i_cuda_finish(SPANPROF_I_NULL, call);
 }
 const char *spanprof_i_cuda_stream_complete(void *stream, spanprof_hook_call *call) {
-    const int saved = errno;
-    const char *const why = spanprof_i_cuda_finish(stream ? SPANPROF_I_CAST(struct CUstream_st *, stream) : SPANPROF_I_CUDA_LEGACY, call);
-    errno = saved;
-    return why;
+    return spanprof_i_cuda_finish(stream ? SPANPROF_I_CAST(struct CUstream_st *, stream) : SPANPROF_I_CUDA_LEGACY, call);
 }
 
 /* LibTorch's allocator figures, as attributes of the innermost span. */
 static void spanprof_i_cuda_tell_libtorch(int device) {
 #if SPANPROF_I_CUDA_LIBTORCH
     if (spanprof_i_libtorch_memory) {
-        const int saved = errno;
         uint64_t figures[3];
         if (spanprof_i_libtorch_memory(device, figures)) {
             SPANPROF_ATTR_U64("libtorch_allocated_bytes", figures[0]);
             SPANPROF_ATTR_U64("libtorch_reserved_bytes", figures[1]);
             SPANPROF_ATTR_U64("libtorch_peak_bytes", figures[2]);
         }
-        errno = saved;
     }
 #else
     (void)device;
