@@ -61,7 +61,8 @@ $(TOOL): tools/trace2summary.c $(HEADERS) $(O)/commands
 # ---- examples ----
 
 EXAMPLES = hello nested threads async_completion scheduled_steps hooks_bridge indexer
-EXAMPLE_PROGRAMS = $(EXAMPLES:%=$(O)/examples/%) $(O)/examples/multi_file $(O)/quickstart_mlp $(O)/libtorch_mlp
+HAVE_CXX := $(shell command -v $(firstword $(CXX)) 2>/dev/null)
+EXAMPLE_PROGRAMS = $(EXAMPLES:%=$(O)/examples/%) $(O)/examples/multi_file $(O)/quickstart_mlp $(if $(HAVE_CXX),$(O)/libtorch_mlp)
 .PHONY: examples
 examples: $(EXAMPLE_PROGRAMS)
 
@@ -105,7 +106,7 @@ demo: $(TOOL) $(O)/examples/indexer
 TEST_C = $(patsubst tests/%.c,%,$(wildcard tests/unit_*.c tests/life_*.c tests/fault_*.c))
 TEST_HOSTILE = $(O)/tests/hostile_input
 TEST_CXX = $(patsubst tests/%.cpp,%,$(wildcard tests/unit_*.cpp tests/life_*.cpp))
-TEST_PROGRAMS = $(TEST_C:%=$(O)/tests/%) $(TEST_CXX:%=$(O)/tests/%)
+TEST_PROGRAMS = $(TEST_C:%=$(O)/tests/%) $(if $(HAVE_CXX),$(TEST_CXX:%=$(O)/tests/%))
 TEST_SCRIPTS = $(sort $(wildcard tests/compile_*.sh tests/link_*.sh tests/check_*.sh))
 TEST_TOOLS = $(O)/tests/jget $(O)/tests/dcount
 TEST_LONG = $(O)/tests/soak
@@ -150,7 +151,7 @@ $(O)/spanprof_cuda_tests: tests/spanprof_cuda_tests.cu $(TEST_HEADERS) $(HEADERS
 endif
 
 test: $(TOOL) $(EXAMPLE_PROGRAMS) $(TEST_PROGRAMS) $(TEST_LONG) $(TEST_HOSTILE) $(TEST_TOOLS) $(CUDA_TESTS)
-	@CC='$(CC)' CXX='$(CXX)' CFLAGS='$(CFLAGS) $(SAN_FLAGS)' CXXFLAGS='$(CXXFLAGS) $(SAN_FLAGS)' LDFLAGS='$(LDFLAGS)' SAN='$(SAN)' \
+	@CC='$(CC)' CXX='$(CXX)' CFLAGS='$(CFLAGS) $(SAN_FLAGS)' CXXFLAGS='$(CXXFLAGS) $(SAN_FLAGS)' LDFLAGS='$(LDFLAGS)' SAN='$(SAN)' WITHOUT_CXX='$(if $(HAVE_CXX),,$(TEST_CXX))' \
 	sh tests/run.sh $(O) $(TEST_PROGRAMS) $(TEST_LONG) $(TEST_HOSTILE) $(CUDA_TESTS) $(TEST_SCRIPTS) $(wildcard tests/tool/run.sh tests/fuzz/run.sh)
 
 # Slower, with tools that not every machine has; what is missing is skipped and counted. STRICT=1: it is a failure.

@@ -23,7 +23,7 @@
  *
  * COMPILE-TIME OPTIONS (macro; default; where to set it)
  *   SPANPROF_IMPLEMENTATION   unset  one C or C++ file: the code comes with this include
- *   SPANPROF_DISABLE          unset  any file: every macro becomes ((void)0), nothing is declared or included
+ *   SPANPROF_DISABLE          unset  any file: every macro becomes ((void)0), nothing is included, no code is left
  *   SPANPROF_CUDA             unset  every file: includes spanprof_cuda.h (needs its own IMPLEMENTATION file, the same one)
  *   SPANPROF_API              unset  every file alike: linkage of the functions, e.g. __attribute__((visibility("default")))
  *   SPANPROF_INLINE           1      every file alike: 0 calls functions instead of inlining the record path
@@ -627,6 +627,24 @@ SPANPROF_I_HOT void spanprof_i_step_end(spanprof_i_step *step) {
 #define SPANPROF_FLOW_OUT(id) SPANPROF_I_UNUSED(id)
 #define SPANPROF_FLOW_IN(id) SPANPROF_I_UNUSED(id)
 #define SPANPROF_THREAD_NAME(text) SPANPROF_I_UNUSED_TEXT(text)
+
+/* Handles and the calls of a session do nothing. What takes a structure of the kit belongs inside #ifndef SPANPROF_DISABLE. */
+typedef struct spanprof_site { char none; } spanprof_site;
+typedef struct spanprof_span { char none; } spanprof_span;
+#define SPANPROF_SITE(name) { 0 }
+static inline spanprof_span spanprof_begin(spanprof_site *site) { spanprof_span none = { 0 }; (void)site; return none; }
+static inline spanprof_span spanprof_begin_dyn(const char *name) { spanprof_span none = { 0 }; (void)name; return none; }
+static inline void spanprof_end(spanprof_span span) { (void)span; }
+static inline int spanprof_stop(void) { return 0; }
+static inline int spanprof_pause(void) { return 0; }
+static inline int spanprof_resume(void) { return 0; }
+static inline int spanprof_flush(void) { return 0; }
+static inline int spanprof_step(void) { return 0; }
+static inline int spanprof_recording(void) { return 0; }
+static inline int spanprof_schedule(unsigned long long skip_first, unsigned long long wait, unsigned long long warmup, unsigned long long active, unsigned long long repeat) {
+    (void)skip_first, (void)wait, (void)warmup, (void)active, (void)repeat;
+    return 0;
+}
 
 #else
 

@@ -83,5 +83,10 @@ for test in "$@"; do
     [ $# -lt "${TEST_JOBS:-2}" ] || settle
 done
 while [ -n "$running" ]; do settle; done
+for name in $WITHOUT_CXX; do
+    echo "$name: 0 passed, 0 failed, 1 skipped"
+    echo "    skipped: no C++ compiler ($CXX)"
+    total_skipped=$((total_skipped + 1))
+done
 echo "$total_passed passed, $total_failed failed, $total_skipped skipped"
 [ "$total_failed" -eq 0 ]
