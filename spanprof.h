@@ -1047,6 +1047,7 @@ static inline uint64_t spanprof_dump_sum(const void *data, size_t bytes) {
 /* Words that a lane's window offers to records of any length before it is written out. */
 #define SPANPROF_I_ROOM (SPANPROF_I_WORDS - SPANPROF_I_TAIL)
 #define SPANPROF_I_HIGHEST UINTPTR_MAX
+#define SPANPROF_I_WAITING_MAX 256 /* depth at which no coroutine's scope outlives the scope around it */
 #define SPANPROF_I_LANES_MAX ((1u << SPANPROF_POS_LANE_BITS) - 1u)
 #define SPANPROF_I_PATH_MAX 1024
 
@@ -1424,6 +1425,10 @@ static int spanprof_i_on_signal_stack(void) {
     stack_t now;
     return sigaltstack(SPANPROF_I_NULL, &now) == 0 && (now.ss_flags & SS_ONSTACK);
 }
+static int spanprof_i_in_signal_stack(uintptr_t address) {
+    stack_t now;
+    return sigaltstack(SPANPROF_I_NULL, &now) == 0 && !(now.ss_flags & SS_DISABLE) && address - SPANPROF_I_PTR(uintptr_t, now.ss_sp) < now.ss_size;
+}
 
 /* Where the calling thread's stack lies; an empty range if the system does not tell. */
 static void spanprof_i_thread_stack(uintptr_t *low, uintptr_t *high) {
@@ -1800,6 +1805,7 @@ static void spanprof_i_unmap_file(void *p, size_t bytes) {
 }
 static const char *spanprof_i_env(const char *name) { return getenv(name); }
 static int spanprof_i_on_signal_stack(void) { return 0; }
+static int spanprof_i_in_signal_stack(uintptr_t address) { (void)address; return 0; }
 static void spanprof_i_thread_stack(uintptr_t *low, uintptr_t *high) { *low = *high = 0; }
 static void spanprof_i_say(const char *text) {
     DWORD written;
@@ -3075,11 +3081,24 @@ static void spanprof_i_abandon(spanprof_i_thread *self, spanprof_i_open *at, uin
     if (pos && spanprof_i_record_end(self, 1, pos, now) && !in_window) SPANPROF_I_ADD(&self->lane->open_before, UINT64_MAX);
 }
 
-/* Abandons the scopes, pairs and functions inside an open span. Handles are nobody's inner ones. */
+/* Whether a scope's variable lies on a coroutine's stack or in its frame: neither on the thread's nor on its signal stack. */
+static int spanprof_i_is_elsewhere(const spanprof_i_lane *lane, uintptr_t address) {
+    return lane->stack_high && (address < lane->stack_low || address >= lane->stack_high) && !spanprof_i_in_signal_stack(address);
+}
+
+/* Abandons the scopes, pairs and functions inside an open span. Handles are nobody's inner ones; nor are the scopes, with
+ * their pairs, of a coroutine that waits to be resumed, nor those around the coroutine whose scope ends. A waiting one may
+ * never be resumed, or end on another thread: few are kept. */
 static void spanprof_i_abandon_inside(spanprof_i_thread *self, spanprof_i_open *outer, uint64_t now) {
-    spanprof_i_open *inner;
-    for (inner = self->top - 1; inner > outer; inner--)
-        if (spanprof_i_is_scope(inner) || inner->kind != SPANPROF_I_HANDLE) spanprof_i_abandon(self, inner, now);
+    const int many = self->top - self->bottom >= SPANPROF_I_WAITING_MAX;
+    const int of_coroutine = self->top - 1 > outer && spanprof_i_is_scope(outer) && spanprof_i_is_elsewhere(self->lane, outer->address);
+    spanprof_i_open *inner = outer + 1;
+    int is_kept = 0;
+    while (inner < self->top) {
+        if (spanprof_i_is_scope(inner)) is_kept = !many && (of_coroutine || spanprof_i_is_elsewhere(self->lane, inner->address));
+        if (is_kept || (!spanprof_i_is_scope(inner) && inner->kind == SPANPROF_I_HANDLE)) inner++;
+        else spanprof_i_abandon(self, inner, now);
+    }
 }
 
 /* longjmp leaves spans open: a scope's variable in a frame that is gone, or at the very address of the new one, tells. The
@@ -3293,6 +3312,7 @@ static SPANPROF_I_NOINLINE void spanprof_i_attr(spanprof_site *key, uint32_t kin
     uint64_t words[2];
     if (!generation) return;
     spanprof_i_see_ended(self);
+    spanprof_i_sweep(self, 0, SPANPROF_I_FRAME());
     words[0] = spanprof_i_current_pos(self);
     words[1] = value;
     if (words[0] && spanprof_i_known(key)) {
@@ -3311,13 +3331,14 @@ void spanprof_i_attr_u64(spanprof_site *key, uint64_t value) { spanprof_i_attr(k
 void spanprof_i_attr_f64(spanprof_site *key, double value) { spanprof_i_attr(key, SPANPROF_VALUE_F64, spanprof_i_bits(value), SPANPROF_I_NULL); }
 void spanprof_i_attr_str(spanprof_site *key, const char *value) { spanprof_i_attr(key, SPANPROF_VALUE_STR, 0, value ? value : "(null)"); }
 
-void spanprof_i_event(spanprof_site *site, spanprof_event_kind kind, uint64_t id, double value) {
+SPANPROF_I_NOINLINE void spanprof_i_event(spanprof_site *site, spanprof_event_kind kind, uint64_t id, double value) {
     static const uint32_t types[] = { SPANPROF_RECORD_INSTANT, SPANPROF_RECORD_COUNTER, SPANPROF_RECORD_ASYNC_BEGIN, SPANPROF_RECORD_ASYNC_END, SPANPROF_RECORD_FLOW_OUT, SPANPROF_RECORD_FLOW_IN };
     spanprof_i_thread *self = SPANPROF_I_SELF();
-    const uint32_t generation = spanprof_i_claim_event(self, spanprof_i_frame());
+    const uint32_t generation = spanprof_i_claim_event(self, SPANPROF_I_FRAME());
     uint64_t words[3];
     uint32_t count = kind == SPANPROF_EVENT_INSTANT ? 1 : kind >= SPANPROF_EVENT_FLOW_OUT ? 3 : 2;
     if (!generation) return;
+    spanprof_i_sweep(self, 0, SPANPROF_I_FRAME());
     words[1] = kind == SPANPROF_EVENT_COUNTER ? spanprof_i_bits(value) : id;
     words[2] = spanprof_i_current_pos(self);
     if (spanprof_i_room(self, 4) && spanprof_i_known(site) && spanprof_i_allowed(self)) {

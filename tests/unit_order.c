@@ -163,6 +163,104 @@ static void longjmps(void) {
     dr_free(d);
 }
 
+/* A mark where the jump lands ends what it left; so does an attribute, which belongs to the span around it. */
+__attribute__((noinline)) static void fall(void) {
+    SPANPROF_SPAN("fallen");
+    if (*SPANPROF_VERSION) longjmp(back, 1);
+}
+static void landings(void) {
+    static volatile int attribute;
+    const dr_span *fallen;
+    dr_dump *d;
+    session_open("landing.dump");
+    {
+        SPANPROF_SPAN("root");
+        for (attribute = 0; attribute < 2; attribute++) {
+            if (!setjmp(back)) fall();
+            else if (attribute) SPANPROF_ATTR_I64("landed", 1);
+            else SPANPROF_INSTANT("landed");
+        }
+    }
+    d = session_close();
+    CHECK_U64(2, dr_count(d, "fallen"));
+    fallen = dr_find(d, "fallen", 0);
+    CHECK(fallen->end <= d->marks[0].ticks);
+    fallen = dr_find(d, "fallen", 1);
+    CHECK(fallen->end < dr_find(d, "root", 0)->end);
+    CHECK(dr_attr(d, dr_find(d, "root", 0)->pos, "landed") != NULL);
+    dr_free(d);
+}
+
+#if defined(__GLIBC__) && !CHECK_SANITIZED
+#include <ucontext.h>
+
+/* A coroutine's scopes wait with it: the scopes that resumed it end without them, and it ends without those around it. */
+static ucontext_t caller, coroutine;
+static void body(void) {
+    SPANPROF_SPAN("coroutine");
+    int i;
+    for (i = 0; i < 3; i++) {
+        SPANPROF_SPAN("part");
+        SPANPROF_BEGIN("pair");
+        swapcontext(&coroutine, &caller);
+        SPANPROF_END();
+    }
+}
+static void coroutines(void) {
+    static char stack[65536];
+    dr_dump *d;
+    size_t i;
+    int round;
+    session_open("coroutine.dump");
+    getcontext(&coroutine);
+    coroutine.uc_stack.ss_sp = stack;
+    coroutine.uc_stack.ss_size = sizeof stack;
+    coroutine.uc_link = &caller;
+    makecontext(&coroutine, body, 0);
+    {
+        SPANPROF_SPAN("root");
+        for (round = 0; round < 4; round++) {
+            SPANPROF_SPAN("resume");
+            swapcontext(&caller, &coroutine);
+        }
+    }
+    d = session_close();
+    CHECK_U64(12, d->spans_count);
+    CHECK_U64(0, dr_unfinished(d, NULL));
+    CHECK_U64(0, d->header.orphan_ends);
+    for (i = 0; i < d->spans_count; i++) CHECK(!(d->spans[i].flags & DR_ABANDONED));
+    for (round = 0; round < 3; round++) {
+        CHECK(dr_find(d, "part", (size_t)round)->end > dr_find(d, "resume", (size_t)round + 1)->start);
+        CHECK(dr_find(d, "pair", (size_t)round)->end <= dr_find(d, "part", (size_t)round)->end);
+    }
+    CHECK(dr_find(d, "coroutine", 0)->end < dr_find(d, "resume", 3)->end);
+    dr_free(d);
+}
+/* Coroutines that are never resumed: the depth stays bounded. */
+static void given_up(void) {
+    static char stack[65536];
+    spanprof_session_stats stats;
+    int round;
+    session_open("given_up.dump");
+    for (round = 0; round < 40000; round++) {
+        SPANPROF_SPAN("resume");
+        getcontext(&coroutine);
+        coroutine.uc_stack.ss_sp = stack + round % 4 * 16384;
+        coroutine.uc_stack.ss_size = 16384;
+        coroutine.uc_link = &caller;
+        makecontext(&coroutine, body, 0);
+        swapcontext(&caller, &coroutine);
+    }
+    CHECK_INT(SPANPROF_OK, spanprof_stats(&stats));
+    CHECK_U64(0, stats.dropped);
+    CHECK(stats.unfinished <= 256);
+    dr_free(session_close());
+}
+#else
+static void coroutines(void) { SKIP("coroutines: no ucontext, or a sanitizer that does not know it"); }
+static void given_up(void) {}
+#endif
+
 /* A pair belongs to no frame: it may begin in one function, and end in another. */
 __attribute__((noinline)) static void wrapped_begin(const char *name) {
     SPANPROF_BEGIN_DYN(name);
@@ -309,6 +407,9 @@ int main(void) {
     too_many();
     another_thread();
     longjmps();
+    landings();
+    coroutines();
+    given_up();
     wrapped();
     deep();
     toggled();

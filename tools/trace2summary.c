@@ -4467,6 +4467,21 @@ static void span_resolve(walk *w, uint32_t index, span_view *v) {
     v->parent = top->index;
 }
 
+/* What a span goes on for after the span that holds it has ended is part of the spans around that one: every moment of a
+ * thread belongs to one span, the one that began last, so that self times add up. */
+NOINLINE static void walk_outlives(walk *w, const span_view *v, walk_mode mode) {
+    size_t i = w->open_count - 1;
+    uint64_t from = v->start_ns;
+    for (; i > 0 && w->open[i].end < v->end; i--) {
+        open_span *outer = &w->open[i - 1];
+        const uint64_t to = v->end < outer->end ? v->end_ns : outer->end_ns;
+        if (w->open[i].end_ns > from) from = w->open[i].end_ns;
+        if (to <= from) continue;
+        outer->covered += to - from;
+        if (mode != WALK_VISIT) outer->figures->self -= to - from;
+    }
+}
+
 /* A span in full generality; word `index` of the block is its first. */
 NOINLINE static void walk_span(walk *w, const block_entry *b, uint32_t index, uint32_t site, slice name, uint64_t duration,
     walk_mode mode) {
@@ -4507,6 +4522,7 @@ NOINLINE static void walk_span(walk *w, const block_entry *b, uint32_t index, ui
     clip = (v.end < top->end ? v.end_ns : top->end_ns) - v.start_ns;
     top->covered += clip;
     if (mode != WALK_VISIT) top->figures->self -= clip;
+    if (v.end > top->end) walk_outlives(w, &v, mode);
     if (w->open_count + 1 >= w->open_room) walk_grow(w);
     o = &w->open[w->open_count];
     o->shown_end = v.crossing ? o[-1].shown_end : v.end;
@@ -4618,7 +4634,7 @@ ALWAYS_INLINE void walk_words(walk *w, const block_entry *b, const walk_mode mod
         end = ticks + duration - 1;
         while (top->end <= ticks) top--;
         f = mode == WALK_VISIT ? &k->none : sites[site];
-        if (!LIKELY(end <= top->shown_end && top < last && f && ticks - part.ticks < part.quick && end - part.ticks < part.quick))
+        if (!LIKELY(end <= top->shown_end && end <= top->end && top < last && f && ticks - part.ticks < part.quick && end - part.ticks < part.quick))
             goto general;
         start_ns = part.ns + quick_ns(ticks - part.ticks, part.factor);
         end_ns = part.ns + quick_ns(end - part.ticks, part.factor);

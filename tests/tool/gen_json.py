@@ -53,25 +53,20 @@ def track_spans(r, n):
     return spans
 
 def rows_of(events):
-    """events: (track, order, start, dur, key, extra). Nesting: the innermost span open at the start is the parent."""
+    """events: (track, order, start, dur, key, extra). Every moment of a track belongs to the span that began last."""
     rows = {}
     by_track = {}
     for e in events: by_track.setdefault(e[0], []).append(e)
     for list_ in by_track.values():
         list_.sort(key=lambda e: (e[2], -e[3], e[1]))
-        kids = [[] for _ in list_]
-        stack = []
-        for i, e in enumerate(list_):
-            while stack and list_[stack[-1]][2] + list_[stack[-1]][3] <= e[2]: stack.pop()
-            if stack: kids[stack[-1]].append((e[2], e[2] + e[3]))
-            stack.append(i)
-        for e, k in zip(list_, kids):
-            covered, at, end = 0, e[2], e[2] + e[3]
-            for a, b in sorted(k):
-                a, b = max(a, at), min(b, end)
-                if b > a: covered, at = covered + b - a, b
+        own = [0] * len(list_)
+        times = sorted({t for e in list_ for t in (e[2], e[2] + e[3])})
+        for a, b in zip(times, times[1:]):
+            there = [i for i, e in enumerate(list_) if e[2] <= a and b <= e[2] + e[3]]
+            if there: own[there[-1]] += b - a
+        for e, self_ns in zip(list_, own):
             row = rows.setdefault(e[4], [0, 0, 0, [], 0, 0, 0, 0])
-            row[0] += 1; row[1] += e[3] - covered; row[2] += e[3]; row[3].append(e[3])
+            row[0] += 1; row[1] += self_ns; row[2] += e[3]; row[3].append(e[3])
             x = e[5]
             row[4] += x.get("alloc_bytes", 0); row[5] += x.get("alloc_delta_bytes", 0)
             row[6] = max(row[6], x.get("alloc_live_bytes", 0), x.get("alloc_peak_bytes", 0)); row[7] += 1 if x.get("hook_error") else 0

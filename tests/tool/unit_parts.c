@@ -205,7 +205,7 @@ static void test_spans(void) {
     expect_spans("[" X("in", 2, 1) "," X("out", 0, 9) "]", "in 2000+1000 self 1000 depth 1\nout 0+9000 self 8000 depth 0\n");
     expect_spans("[" X("a", 0, 10) "," X("b", 5, 10) "]", "b 5000+10000 self 10000 depth 1 crosses\na 0+10000 self 5000 depth 0\n");
     expect_spans("[" X("a", 0, 10) "," X("b", 1, 3) "," X("c", 2, 5) "]",
-                 "c 2000+5000 self 5000 depth 2 crosses\nb 1000+3000 self 1000 depth 1\na 0+10000 self 7000 depth 0\n");
+                 "c 2000+5000 self 5000 depth 2 crosses\nb 1000+3000 self 1000 depth 1\na 0+10000 self 4000 depth 0\n");
     expect_spans("[" X("a", 0, 0) "," X("a", 0, 0) "," X("r", 0, 5) "]", "a 0+0 self 0 depth 1\na 0+0 self 0 depth 1\nr 0+5000 self 5000 depth 0\n");
     /* An E of an outer name closes that one; the inner stays open. */
     expect_spans("[" B("o", 0) "," B("i", 1) "," E("o", 4) "]", "o 0+4000 self 1000 depth 0\n");
