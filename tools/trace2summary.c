@@ -4440,6 +4440,11 @@ static void ranges_add(worker *k, const figures *f, uint64_t duration) {
     }
 }
 
+static void span_issue(walk *w, const span_view *v, const char *what) {
+    const slice name = v->name.p ? v->name : name_raw(&w->s->names, site_name(w->s, w->d, v->site));
+    report_issue(w->s, (uint32_t)(w->d - w->s->dumps), w->lane, v->index, "%s: %.*s", what, (int)(name.n < 80 ? name.n : 80), name.p);
+}
+
 /* Makes the span ready whose end its own word does not give, or which other records speak of. */
 static void span_resolve(walk *w, uint32_t index, span_view *v) {
     const open_span *top;
@@ -4456,7 +4461,7 @@ static void span_resolve(walk *w, uint32_t index, span_view *v) {
     }
     if (v->end < v->start) {
         if (w->worker && !w->worker->range_count && !w->visit)
-            report_issue(w->s, (uint32_t)(w->d - w->s->dumps), w->lane, v->index, "the span ends before it starts");
+            span_issue(w, v, "the span ends before it starts");
         v->end = v->start;
     }
     v->start_ns = walk_start_ns(w, v->start);
@@ -4514,8 +4519,7 @@ NOINLINE static void walk_span(walk *w, const block_entry *b, uint32_t index, ui
         if (v.start_ns < k->first_ns) k->first_ns = v.start_ns;
         if (v.end_ns > k->last_ns) k->last_ns = v.end_ns;
         if (v.crossing && mode == WALK_STATS)
-            report_issue(w->s, (uint32_t)(w->d - w->s->dumps), w->lane, v.index,
-                v.elsewhere ? "the span ended on another thread" : "the span ends after the span that holds it");
+            span_issue(w, &v, v.elsewhere ? "the span ended on another thread" : "the span ends after the span that holds it");
     }
     if (v.elsewhere) return; /* belongs to neither thread's nesting */
     top = &w->open[w->open_count - 1];
