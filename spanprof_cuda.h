@@ -373,12 +373,24 @@ const char *spanprof_i_cuda_stream_complete(void *stream, spanprof_hook_call *ca
 const char *spanprof_i_cuda_enrich(void *stream, spanprof_hook_call *call) { (void)stream, (void)call; return SPANPROF_I_NULL; }
 const char *spanprof_cuda_status(void) { return SPANPROF_I_CUDA_WHY; }
 
+/* Other files of the program may have the toolkit: where the runtime is linked, their memory comes from it all the same. Else 801
+ * (cudaErrorNotSupported). */
+#if SPANPROF_I_GNU && defined(__ELF__)
+extern int spanprof_i_cuda_weak_malloc(void **pointer, size_t bytes) __asm__("cudaMalloc") __attribute__((weak));
+extern int spanprof_i_cuda_weak_free(void *pointer) __asm__("cudaFree") __attribute__((weak));
+#else
+static int (*const spanprof_i_cuda_weak_malloc)(void **pointer, size_t bytes) = SPANPROF_I_NULL;
+static int (*const spanprof_i_cuda_weak_free)(void *pointer) = SPANPROF_I_NULL;
+#endif
 spanprof_cuda_error spanprof_cuda_malloc(void **pointer, size_t bytes) {
-    (void)bytes;
+    if (spanprof_i_cuda_weak_malloc) return SPANPROF_I_CAST(spanprof_cuda_error, spanprof_i_cuda_weak_malloc(pointer, bytes));
     if (pointer) *pointer = SPANPROF_I_NULL;
     return SPANPROF_I_CAST(spanprof_cuda_error, 801);
 }
-spanprof_cuda_error spanprof_cuda_free(void *pointer) { return SPANPROF_I_CAST(spanprof_cuda_error, pointer ? 801 : 0); }
+spanprof_cuda_error spanprof_cuda_free(void *pointer) {
+    if (spanprof_i_cuda_weak_free) return SPANPROF_I_CAST(spanprof_cuda_error, spanprof_i_cuda_weak_free(pointer));
+    return SPANPROF_I_CAST(spanprof_cuda_error, pointer ? 801 : 0);
+}
 spanprof_status spanprof_cuda_memory(spanprof_cuda_memory_info *out) {
     if (!out) return SPANPROF_ERR_ARGUMENT;
     memset(out, 0, sizeof *out);

@@ -112,6 +112,28 @@ for version in 11030 12000 12050; do
     done
 done
 
+# An implementation file that took the stub, in a program whose other files use the runtime: their memory comes from it.
+cat > memory.c <<'X'
+#ifdef IMPLEMENT
+#define SPANPROF_IMPLEMENTATION
+#define SPANPROF_CUDA_STUB
+#endif
+#define SPANPROF_CUDA
+#include "spanprof.h"
+#ifndef IMPLEMENT
+int main(void) {
+    void *p = 0;
+    SPANPROF_CUDA_SPAN("span");
+    return (int)spanprof_cuda_malloc(&p, 100) == 801 || (int)spanprof_cuda_free(p) == 801; /* not supported; without a driver it fails otherwise */
+}
+#endif
+X
+try "$cc" -I"$SOURCE" -DIMPLEMENT -c memory.c -o memory_stub.o
+try "$cc" -I"$SOURCE" $FAKE -c memory.c -o memory_main.o
+try "$cc" memory_main.o memory_stub.o fake12000/libcudart.so.12000 -Wl,-rpath,"$PWD/fake12000" -o memory -pthread
+if ./memory; then ok; else bad "memory with the stub"; fi
+if SPANPROF=1 SPANPROF_OUT=memory.dump ./memory 2> memory.err && grep -q 'CUDA support not built in' memory.err; then ok; else bad "memory with the stub, recording"; fi
+
 # nvcc: host and device code in one file.
 if nvcc=$(command -v nvcc || ls /usr/local/cuda/bin/nvcc 2>/dev/null); then
     sed 's/int NAME(/extern "C" int NAME(/' use.c > use.cu
