@@ -123,7 +123,9 @@ cat > memory.c <<'X'
 #ifndef IMPLEMENT
 int main(void) {
     void *p = 0;
+    int device;
     SPANPROF_CUDA_SPAN("span");
+    (void)cudaGetDevice(&device);
     return (int)spanprof_cuda_malloc(&p, 100) == 801 || (int)spanprof_cuda_free(p) == 801; /* not supported; without a driver it fails otherwise */
 }
 #endif
