@@ -727,6 +727,37 @@ PRINTF_LIKE(5, 6) static void report_issue(session *s, uint32_t dump, uint32_t l
     pthread_mutex_unlock(&s->lock);
 }
 
+/* A whole decimal number up to TIME_MAX, to the end of the text or to `*end`. */
+static bool parse_u64(const char *text, uint64_t *value, const char **end) {
+    uint64_t v = 0;
+    const char *p = text;
+    for (; *p >= '0' && *p <= '9'; p++) {
+        if (v > TIME_MAX / 10) return false;
+        v = v * 10 + (uint64_t)(*p - '0');
+    }
+    if (p == text || (!end && *p)) return false;
+    if (end) *end = p;
+    *value = v;
+    return true;
+}
+
+/* A time in ns with an optional unit. */
+static bool parse_time(const char *text, uint64_t *value, const char **end) {
+    static const struct { const char *unit; uint64_t ns; } units[] = { { "ns", 1 }, { "us", 1000 }, { "ms", 1000000 }, { "s",
+        1000000000 } };
+    size_t i;
+    if (!parse_u64(text, value, end)) return false;
+    for (i = 0; i < sizeof units / sizeof *units; i++) {
+        const size_t n = strlen(units[i].unit);
+        if (strncmp(*end, units[i].unit, n) != 0) continue;
+        if (*value > TIME_MAX / units[i].ns) return false;
+        *value *= units[i].ns;
+        *end += n;
+        break;
+    }
+    return true;
+}
+
 /* ---- names ------------------------------------------------------------------------------------------------------ */
 
 static uint64_t hash_bytes(const void *data, size_t n) { return spanprof_dump_sum(data, n); }
@@ -6297,7 +6328,7 @@ static void row_label(session *s, textbuf *t, const row_entry *r) {
     }
 }
 
-/* Cuts a label to `width` characters, with dots where something is missing. */
+/* The first `width` characters of a label. */
 static slice label_cut(slice s, size_t width) {
     size_t i, n = 0;
     for (i = 0; i < s.n; i++) {
@@ -6308,12 +6339,21 @@ static slice label_cut(slice s, size_t width) {
 }
 
 static void table_totals(session *s, textbuf *t, size_t shown, size_t rows) {
+    uint64_t self = 0, hook_errors = 0;
     char line[32];
+    size_t i;
+    for (i = 0; i < s->rows.count; i++) {
+        self += s->rows.list[i].sum.self;
+        hook_errors += s->rows.list[i].sum.hook_errors;
+    }
     time_text(line, sizeof line, s->last_ns - s->first_ns);
     text_form(t, "%" PRIu64 " event%s, %" PRIu64 " thread%s, %zu process%s, %s", s->events, s->events == 1 ? "" : "s", s->threads,
               s->threads == 1 ? "" : "s", s->process_count, s->process_count == 1 ? "" : "es", line);
     if (shown < rows) text_form(t, "; %zu of %zu rows shown", shown, rows);
     if (s->unfinished + s->async_unfinished) text_form(t, "; %" PRIu64 " unfinished", s->unfinished + s->async_unfinished);
+    if (s->unfinished && s->thread_time > self)
+        text_form(t, " (%" PRIu64 " %% of the recorded time is theirs)", share_of(s->thread_time - self, s->thread_time) / 10);
+    if (hook_errors) text_form(t, "; %" PRIu64 " with hook_error", hook_errors);
     if (s->abandoned) text_form(t, "; %" PRIu64 " left by longjmp", s->abandoned);
     if (s->dropped) text_form(t, "; %" PRIu64 " DROPPED", s->dropped);
     if (s->overwritten) text_form(t, "; %" PRIu64 " overwritten before these", s->overwritten);
@@ -6353,7 +6393,11 @@ static void write_table(session *s, output *o) {
     for (i = 0; i < shown; i++) {
         label.n = 0;
         row_label(s, &label, items[i].row);
-        text_padded(t, label_cut((slice){ label.p, label.n }, label_width), label_width, false);
+        if (text_width((slice){ label.p, label.n }) > label_width) {
+            label.n = label_cut((slice){ label.p, label.n }, label_width - 3).n;
+            text_str(&label, "...");
+        }
+        text_padded(t, (slice){ label.p, label.n }, label_width, false);
         for (c = 0; c < FIGURE_COLUMNS; c++) {
             if (!figure_columns[c].heading) continue;
             figure_text(line, sizeof line, &figure_columns[c], items[i].row);
@@ -7336,6 +7380,8 @@ typedef struct {
 typedef struct {
     const char *file;
     doc json;
+    bool made; /* the summary was made here: places in it are of no file */
+    uint64_t hook_errors;
     compare_row *rows;
     size_t count, room;
 } compare_run;
@@ -7345,7 +7391,7 @@ typedef struct { compare_run *run; size_t count, room; } compare_side;
 typedef struct {
     const char *metric, *json_file;
     int64_t absolute, relative_bps;
-    bool fail_on_new, fail_on_missing, allow_incomplete;
+    bool fail_on_new, fail_on_missing, allow_incomplete, is_time; /* is_time: the absolute tolerance has a unit */
     compare_side base, candidate;
 } compare_options;
 
@@ -7368,8 +7414,10 @@ static int compare_number(const doc_value *v, int64_t *value) {
     return v->kind == DOC_NUMBER && json_integer(v->text, value) && *value >= 0 ? 1 : -1;
 }
 
+static uint64_t compare_place(const compare_run *run, const doc_value *where) { return where && !run->made ? where->offset : NO_OFFSET; }
+
 static bool compare_refuse(const compare_run *run, const doc_value *where, const char *why) {
-    diag(run->file, where ? where->offset : NO_OFFSET, "refused: %s", why);
+    diag(run->file, compare_place(run, where), "refused: %s", why);
     return false;
 }
 
@@ -7377,6 +7425,7 @@ static bool compare_refuse(const compare_run *run, const doc_value *where, const
 static bool compare_take_row(compare_run *run, const doc_value *v, const char *metric) {
     const doc_value *const key = doc_member(&run->json, v, "key");
     compare_row row;
+    int64_t errors = 0;
     int good;
     memset(&row, 0, sizeof row);
     if (v->kind != DOC_OBJECT) return compare_refuse(run, v, "a row is no object");
@@ -7392,9 +7441,10 @@ static bool compare_take_row(compare_run *run, const doc_value *v, const char *m
     good = compare_number(doc_member(&run->json, v, metric), &row.value);
     if (good < 0) return compare_refuse(run, doc_member(&run->json, v, metric), "the metric is no whole number from 0 to 2^63-1");
     if (good == 0) {
-        diag(run->file, v->offset, "refused: a row has no %s; choose another --metric", metric);
+        diag(run->file, compare_place(run, v), "refused: a row has no %s; choose another --metric", metric);
         return false;
     }
+    if (compare_number(doc_member(&run->json, v, "hook_errors"), &errors) == 1) run->hook_errors += (uint64_t)errors;
     must_grow(&run->rows, &run->room, run->count + 1, sizeof *run->rows);
     run->rows[run->count++] = row;
     return true;
@@ -7408,16 +7458,29 @@ static bool compare_complete(const compare_run *run, const doc_value *root, bool
     if (compare_number(dropped, &lost) != 1) return compare_refuse(run, dropped, "dropped_events is missing or no whole number");
     if (!issues || issues->kind != DOC_ARRAY) return compare_refuse(run, issues, "validation_issues is missing or no list");
     if (lost > 0) {
-        diag(run->file, dropped->offset, "%s: incomplete, %" PRId64 " dropped event(s)%s", allow ? "note" : "refused", lost,
+        diag(run->file, compare_place(run, dropped), "%s: incomplete, %" PRId64 " dropped event(s)%s", allow ? "note" : "refused", lost,
              allow ? "" : "; --allow-incomplete compares it");
         if (!allow) return false;
     }
     if (issues->next > (size_t)(issues - run->json.list) + 1) {
-        diag(run->file, issues->offset, "%s: has validation issues%s", allow ? "note" : "refused",
-             allow ? "" : "; --allow-incomplete compares it");
+        const doc_value *const first = doc_member(&run->json, issues + 1, "message");
+        textbuf text = {NULL, 0, 0, false};
+        if (first && first->kind == DOC_STRING) text_plain(&text, first->text);
+        diag(run->file, compare_place(run, issues), "%s: has validation issues%s%.200s%s", allow ? "note" : "refused", text.n ? ", the first: " : "",
+             text_end(&text) ? text.p : "", allow ? "" : "; --allow-incomplete compares it");
+        text_free(&text);
         if (!allow) return false;
     }
     return true;
+}
+
+/* What is no reason to refuse, but to think about the figures. */
+static void compare_notes(const compare_run *run, const doc_value *root) {
+    int64_t open = 0;
+    if (compare_number(doc_member(&run->json, root, "unfinished_events"), &open) == 1 && open > 0)
+        diag(run->file, NO_OFFSET, "note: %" PRId64 " unfinished event(s) are not in the figures", open);
+    if (run->hook_errors)
+        diag(run->file, NO_OFFSET, "note: %" PRIu64 " span(s) with hook_error: their times may not be what their names say", run->hook_errors);
 }
 
 /* Checks the document and takes its rows, in the order of their keys. */
@@ -7442,6 +7505,7 @@ static bool compare_take(compare_run *run, const compare_options *o) {
             text_free(&name);
             return false;
         }
+    compare_notes(run, root);
     return true;
 }
 
@@ -7471,6 +7535,7 @@ static bool compare_load(compare_run *run, const compare_options *o, compare_sum
     if (S_ISDIR(st.st_mode)) return compare_refuse(run, NULL, "a folder");
     kind = S_ISREG(st.st_mode) ? json_kind_of(run->file) : JSON_KIND_SUMMARY; /* a pipe can be read only once */
     if (kind == JSON_KIND_TRACE || (kind == JSON_KIND_NONE && st.st_size != 0)) {
+        run->made = true;
         good = summarise && summarise(run->file, &text) == 0;
         if (!good) compare_refuse(run, NULL, "it could not be summarised");
     } else {
@@ -7518,10 +7583,10 @@ static int64_t compare_ratio(uint64_t a, uint64_t b, uint64_t c) {
     return quotient > INT64_MAX ? INT64_MAX : (int64_t)quotient;
 }
 
-/* Over both tolerances; with a baseline of zero the absolute one decides. Values are not negative. */
+/* Over both tolerances, up or down; with a baseline of zero the absolute one decides. Values are not negative. */
 static bool compare_exceeds(int64_t base, int64_t candidate, int64_t absolute, int64_t relative_bps) {
-    const uint64_t delta = candidate > base ? (uint64_t)(candidate - base) : 0;
-    if (candidate <= base || delta <= (uint64_t)absolute) return false;
+    const uint64_t delta = candidate > base ? (uint64_t)(candidate - base) : (uint64_t)(base - candidate);
+    if (delta <= (uint64_t)absolute) return false;
     return base == 0 || compare_greater(compare_product(delta, 10000), compare_product((uint64_t)base, (uint64_t)relative_bps));
 }
 
@@ -7576,10 +7641,9 @@ static void compare_judge(compare_line *l, const compare_options *o) {
     }
     if (!l->candidate.runs) l->verdict = VERDICT_MISSING;
     else if (!l->base.runs) l->verdict = VERDICT_NEW;
-    else if (l->delta < 0) l->verdict = l->base.runs > 1 && l->candidate.median >= l->base.low ? VERDICT_NOISE : VERDICT_IMPROVEMENT;
     else if (!compare_exceeds(l->base.median, l->candidate.median, o->absolute, o->relative_bps)) l->verdict = VERDICT_WITHIN;
-    else if (l->base.runs > 1 && l->candidate.median <= l->base.high) l->verdict = VERDICT_NOISE;
-    else l->verdict = VERDICT_REGRESSION;
+    else if (l->base.runs > 1 && l->candidate.median >= l->base.low && l->candidate.median <= l->base.high) l->verdict = VERDICT_NOISE;
+    else l->verdict = l->delta < 0 ? VERDICT_IMPROVEMENT : VERDICT_REGRESSION;
 }
 
 /* Worst first: by verdict, then by how much it costs, then by key. */
@@ -7687,12 +7751,16 @@ static void compare_json(textbuf *t, const compare_options *o, const compare_res
     text_str(t, "]}\n");
 }
 
+static bool compare_is_time(const char *metric) {
+    const size_t n = strlen(metric);
+    return n > 3 && strcmp(metric + n - 3, "_ns") == 0;
+}
+
 /* Figures as people read them: times by unit, the rest in groups of nothing. */
 static void compare_figure(textbuf *t, const char *metric, int64_t v) {
     static const struct { int64_t size; const char *unit; } units[] = {
         {INT64_C(1000000000), "s"}, {INT64_C(1000000), "ms"}, {INT64_C(1000), "us"}};
-    const size_t n = strlen(metric);
-    const bool time = n > 3 && strcmp(metric + n - 3, "_ns") == 0;
+    const bool time = compare_is_time(metric);
     const uint64_t size = v < 0 ? 0 - (uint64_t)v : (uint64_t)v;
     if (v < 0) text_byte(t, '-');
     for (size_t i = 0; time && i < 3; i++) {
@@ -7786,7 +7854,8 @@ static void compare_table(textbuf *t, const compare_options *o, const compare_re
 #define COMPARE_OPTIONS                                                                                                     \
     "      --metric NAME     calls, self_ns, total_ns, min_ns, mean_ns (default), median_ns, p95_ns, p99_ns, max_ns,\n"        \
     "                        alloc_bytes, peak_live_bytes\n"                                                                   \
-    "      --absolute-tolerance N      a regression is larger than N (ns, bytes or calls; default 0)\n"                        \
+    "      --absolute-tolerance N      a regression or improvement is larger than N (ns or 10us, 1ms, 2s; bytes; calls;\n"       \
+    "                                  default 0)\n"                                                                              \
     "      --relative-tolerance-bps N  and larger than N/100 percent of the baseline (default 0)\n"                            \
     "      --fail-on-new     a row of the candidate alone fails as well\n"                                                     \
     "      --fail-on-missing a row of the baseline alone fails as well\n"                                                      \
@@ -7804,12 +7873,19 @@ static const char compare_usage[] =
     "\n"
     "exit status: 0 passed; 1 a regression; 2 wrong usage; 3 an input was refused; 4 FILE could not be written.\n";
 
-static bool compare_tolerance(const char *name, const char *text, int64_t *value) {
+/* is_time: set when the text has a unit; NULL: none may be there. */
+static bool compare_tolerance(const char *name, const char *text, int64_t *value, bool *is_time) {
     const slice s = slice_of(text);
+    const char *end;
+    uint64_t time;
     bool digits = s.n != 0;
     for (size_t i = 0; i < s.n; i++) digits = digits && s.p[i] >= '0' && s.p[i] <= '9';
     if (digits && json_integer(s, value)) return true;
-    diag(NULL, NO_OFFSET, "%s takes a whole number from 0 to 2^63-1, not \"%s\"", name, text);
+    if (!digits && is_time && parse_time(text, &time, &end) && !*end) {
+        *value = (int64_t)time;
+        return *is_time = true;
+    }
+    diag(NULL, NO_OFFSET, "%s takes a whole number from 0 to 2^63-1%s, not \"%s\"", name, is_time ? " or a time like 10us, 1ms, 2s" : "", text);
     return false;
 }
 
@@ -7833,9 +7909,9 @@ static bool compare_option(compare_options *o, int argc, char **argv, int *i) {
     if (strcmp(word, "--fail-on-missing") == 0) return o->fail_on_missing = true;
     if (strcmp(word, "--allow-incomplete") == 0) return o->allow_incomplete = true;
     if ((value = compare_value(argv, argc, i, "--absolute-tolerance")) != NULL)
-        return compare_tolerance("--absolute-tolerance", value, &o->absolute);
+        return compare_tolerance("--absolute-tolerance", value, &o->absolute, &o->is_time);
     if ((value = compare_value(argv, argc, i, "--relative-tolerance-bps")) != NULL)
-        return compare_tolerance("--relative-tolerance-bps", value, &o->relative_bps);
+        return compare_tolerance("--relative-tolerance-bps", value, &o->relative_bps, NULL);
     if ((value = compare_value(argv, argc, i, "--json")) != NULL) {
         o->json_file = value;
         return *value != '\0';
@@ -7870,6 +7946,7 @@ static bool compare_arguments(compare_options *o, int argc, char **argv) {
         compare_add_file(&o->candidate, o->base.run[1].file);
         o->base.count = 1;
     }
+    if (o->is_time && !compare_is_time(o->metric)) return diag(NULL, NO_OFFSET, "compare: a tolerance in time for %s", o->metric), false;
     if (o->base.count && o->candidate.count) return true;
     diag(NULL, NO_OFFSET, "compare takes BASE and CANDIDATE, or BASE... -- CANDIDATE...");
     return false;
@@ -8777,37 +8854,6 @@ PRINTF_LIKE(1, 2) static void usage(const char *error, ...) {
     va_end(arguments);
     fputs("; -h shows the usage\n", stderr);
     exit(EXIT_USAGE);
-}
-
-/* A whole decimal number up to TIME_MAX, to the end of the text or to `*end`. */
-static bool parse_u64(const char *text, uint64_t *value, const char **end) {
-    uint64_t v = 0;
-    const char *p = text;
-    for (; *p >= '0' && *p <= '9'; p++) {
-        if (v > TIME_MAX / 10) return false;
-        v = v * 10 + (uint64_t)(*p - '0');
-    }
-    if (p == text || (!end && *p)) return false;
-    if (end) *end = p;
-    *value = v;
-    return true;
-}
-
-/* A time in ns with an optional unit. */
-static bool parse_time(const char *text, uint64_t *value, const char **end) {
-    static const struct { const char *unit; uint64_t ns; } units[] = { { "ns", 1 }, { "us", 1000 }, { "ms", 1000000 }, { "s",
-        1000000000 } };
-    size_t i;
-    if (!parse_u64(text, value, end)) return false;
-    for (i = 0; i < sizeof units / sizeof *units; i++) {
-        const size_t n = strlen(units[i].unit);
-        if (strncmp(*end, units[i].unit, n) != 0) continue;
-        if (*value > TIME_MAX / units[i].ns) return false;
-        *value *= units[i].ns;
-        *end += n;
-        break;
-    }
-    return true;
 }
 
 enum option_id { OPT_TRACE, OPT_SUMMARY, OPT_FOLDED, OPT_SVG, OPT_CSV, OPT_SPANS, OPT_NO_TABLE, OPT_TOP, OPT_SORT, OPT_MIN, OPT_WINDOW,

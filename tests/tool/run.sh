@@ -269,6 +269,14 @@ expect_code "compare with itself" 0 "$tool" compare one.sum one.sum
 sed 's/"mean_ns":\([0-9]\)/"mean_ns":9\1/g' one.sum >slow.sum
 expect_code "a regression" 1 "$tool" compare one.sum slow.sum --json cmp.json
 expect_outputs "compare" compare=cmp.json
+# What the reader of a table or a verdict must know: spans that say of themselves that they failed, and time that is in no row.
+printf '[%s,%s]\n' '{"ph":"X","name":"a","pid":1,"tid":1,"ts":0,"dur":10,"args":{"hook_error":"prepare: none"}}' '{"ph":"B","name":"open","pid":1,"tid":1,"ts":2}' >told.json
+expect_code "table with hook_error" 0 "$tool" told.json -s told.sum
+expect_text "hook_error under the table" '; 1 unfinished (80 % of the recorded time is theirs); 1 with hook_error' log
+expect_code "compare with hook_error" 0 "$tool" compare told.json told.sum
+expect_text "hook_error of a side" 'told.sum: note: 1 span(s) with hook_error' log
+expect_text "unfinished spans of a side" 'told.json: note: 1 unfinished event(s)' log
+
 # Its laws: a higher tolerance adds no regression; what a side lacks, or has alone, fails only where that is asked.
 last=1000000
 for bps in 0 1000 20000 100000 1000000; do

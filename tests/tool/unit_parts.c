@@ -298,6 +298,11 @@ static void test_compare(void) {
         {0, SUMMARY(ROW("a", 100)), SUMMARY(ROW("a", 101)), "--absolute-tolerance 1"},
         {0, SUMMARY(ROW("a", 100)), SUMMARY(ROW("a", 101)), "--relative-tolerance-bps=100"},
         {1, SUMMARY(ROW("a", 100)), SUMMARY(ROW("a", 102)), "--relative-tolerance-bps 100 --absolute-tolerance 1"},
+        {1, SUMMARY(ROW("a", 0)), SUMMARY(ROW("a", 1001)), "--absolute-tolerance 1us"},
+        {0, SUMMARY(ROW("a", 0)), SUMMARY(ROW("a", 1000)), "--absolute-tolerance=1us"},
+        {2, SUMMARY(ROW("a", 0)), SUMMARY(ROW("a", 1000)), "--absolute-tolerance 1us --metric calls"},
+        {2, SUMMARY(ROW("a", 0)), SUMMARY(ROW("a", 1000)), "--absolute-tolerance 1h"},
+        {2, SUMMARY(ROW("a", 0)), SUMMARY(ROW("a", 1000)), "--relative-tolerance-bps 1us"},
         {1, SUMMARY(ROW("a", 0)), SUMMARY(ROW("a", 2)), "--relative-tolerance-bps 9000000000000000000 --absolute-tolerance 1"},
         {0, SUMMARY(ROW("a", 0)), SUMMARY(ROW("a", 1)), "--absolute-tolerance 1"},
         {1, SUMMARY(ROW("a", 4611686018427387904)), SUMMARY(ROW("a", 9223372036854775807)), "--relative-tolerance-bps 9999"},
@@ -327,6 +332,10 @@ static void test_compare(void) {
     for (size_t i = 0; i < sizeof t / sizeof *t; i++)
         if (!CHECK_INT(t[i].code, compare_texts(t[i].base, t[i].candidate, t[i].options, NULL)))
             printf("    for %s | %s | %s\n", t[i].base, t[i].candidate, t[i].options);
+    CHECK_INT(0, compare_texts(SUMMARY(ROW("a", 100) "," ROW("b", 100)), SUMMARY(ROW("a", 90) "," ROW("b", 80)), "--absolute-tolerance 10", &json));
+    CHECK_CONTAINS("\"status\":\"within_tolerance\",\"baseline\":100,\"candidate\":90,", json.p);
+    CHECK_CONTAINS("\"status\":\"improvement\",\"baseline\":100,\"candidate\":80,", json.p);
+    text_free(&json);
     CHECK_INT(1, compare_texts(SUMMARY(ROW("a", 100) "," ROW("b", 5) "," ROW("gone", 7)), SUMMARY(ROW("a", 250) "," ROW("b", 4) "," ROW("n\\u00e4w", 1)), "", &json));
     CHECK_STR("{\"schema_version\":1,\"metric\":\"mean_ns\",\"absolute_tolerance\":0,\"relative_tolerance_bps\":0,\"has_regression\":true,\"policy_failed\":false,\"matched\":[\n"
               "{\"key\":{\"name\":\"a\",\"phase\":null,\"activity\":null,\"backend\":null,\"dtype\":null,\"device\":null,\"module\":null},\"status\":\"regression\",\"baseline\":100,"
