@@ -652,10 +652,19 @@ static inline int spanprof_schedule(unsigned long long skip_first, unsigned long
 #define SPANPROF_I_TEXT(...) SPANPROF_I_TEXT2(__VA_ARGS__)
 #define SPANPROF_I_ON() (SPANPROF_I_LOAD(&spanprof_i_on) != 0)
 
+/* A static site, whose name must be a constant: in C it has to be, in C++ the compiler is asked to insist. */
+#if defined(__cplusplus) && defined(__clang__)
+#define SPANPROF_I_STATIC static __attribute__((require_constant_initialization))
+#elif defined(__cplusplus) && defined(__GNUC__) && __GNUC__ >= 10 && !defined(__CUDACC__) && !defined(__EDG__)
+#define SPANPROF_I_STATIC static __constinit
+#else
+#define SPANPROF_I_STATIC static
+#endif
+
 /* Runs a statement with a static site named spanprof_i_s, while recording. */
 #define SPANPROF_I_AT(name, call)                                                        \
     do {                                                                                 \
-        static spanprof_site spanprof_i_s = SPANPROF_I_SITE(name, SPANPROF_I_NULL);      \
+        SPANPROF_I_STATIC spanprof_site spanprof_i_s = SPANPROF_I_SITE(name, SPANPROF_I_NULL);      \
         if (SPANPROF_I_ON()) call;                                                       \
     } while (0)
 
@@ -664,7 +673,7 @@ static inline int spanprof_schedule(unsigned long long skip_first, unsigned long
 #define SPANPROF_I_AT_META_(call, name, ...)                                                       \
     __extension__({                                                                                \
         _Pragma("GCC diagnostic push") _Pragma("GCC diagnostic ignored \"-Wmissing-field-initializers\"") \
-        static spanprof_site spanprof_i_s = SPANPROF_I_SITE(name, SPANPROF_I_TEXT(__VA_ARGS__));   \
+        SPANPROF_I_STATIC spanprof_site spanprof_i_s = SPANPROF_I_SITE(name, SPANPROF_I_TEXT(__VA_ARGS__));   \
         const spanprof_meta spanprof_i_m = { .set = 0u, __VA_ARGS__ };                             \
         _Pragma("GCC diagnostic pop") call;                                                        \
     })
@@ -677,14 +686,14 @@ static inline int spanprof_schedule(unsigned long long skip_first, unsigned long
 #define SPANPROF_BEGIN_META(...) SPANPROF_I_BEGIN_META_(__VA_ARGS__, )
 #define SPANPROF_I_BEGIN_META_(name, ...)                                                          \
     do {                                                                                           \
-        static spanprof_site spanprof_i_s = SPANPROF_I_SITE(name, SPANPROF_I_TEXT(__VA_ARGS__));   \
+        SPANPROF_I_STATIC spanprof_site spanprof_i_s = SPANPROF_I_SITE(name, SPANPROF_I_TEXT(__VA_ARGS__));   \
         if (SPANPROF_I_ON()) { const spanprof_meta spanprof_i_m{ .set = 0u, __VA_ARGS__ }; spanprof_i_push(&spanprof_i_s, &spanprof_i_m); } \
     } while (0)
 #else
 #define SPANPROF_BEGIN_META(...) SPANPROF_I_BEGIN_META_(__VA_ARGS__, )
 #define SPANPROF_I_BEGIN_META_(name, ...)                                                          \
     do {                                                                                           \
-        static spanprof_site spanprof_i_s = SPANPROF_I_SITE(name, SPANPROF_I_TEXT(__VA_ARGS__));   \
+        SPANPROF_I_STATIC spanprof_site spanprof_i_s = SPANPROF_I_SITE(name, SPANPROF_I_TEXT(__VA_ARGS__));   \
         if (SPANPROF_I_ON()) { const spanprof_meta spanprof_i_m = { .set = 0u, __VA_ARGS__ }; spanprof_i_push(&spanprof_i_s, &spanprof_i_m); } \
     } while (0)
 #endif
@@ -715,14 +724,14 @@ static inline int spanprof_schedule(unsigned long long skip_first, unsigned long
 /* The scope's variable is a single declaration, so that an unbraced if does not compile instead of recording always. */
 #define SPANPROF_I_SCOPE(v, name)                                                                                   \
     spanprof_i_scope v __attribute__((cleanup(spanprof_i_scope_end), unused)) = __extension__({                        \
-        static spanprof_site spanprof_i_s = SPANPROF_I_SITE(name, SPANPROF_I_NULL);                                 \
+        SPANPROF_I_STATIC spanprof_site spanprof_i_s = SPANPROF_I_SITE(name, SPANPROF_I_NULL);                                 \
         spanprof_i_scope_enter(&spanprof_i_s, &v);                                                                  \
     })
 #define SPANPROF_SPAN(name) SPANPROF_I_SCOPE(SPANPROF_I_UNIQUE(spanprof_i_v), name)
 #define SPANPROF_FUNCTION() SPANPROF_I_SCOPE_FUNCTION(SPANPROF_I_UNIQUE(spanprof_i_v))
 #define SPANPROF_I_SCOPE_FUNCTION(v)                                                                                \
     spanprof_i_scope v __attribute__((cleanup(spanprof_i_scope_end), unused)) = __extension__({                        \
-        static spanprof_site spanprof_i_s = { __func__, __FILE__, __func__, NULL, __LINE__, 0u, 0u, 0u, 0u };                   \
+        SPANPROF_I_STATIC spanprof_site spanprof_i_s = { __func__, __FILE__, __func__, NULL, __LINE__, 0u, 0u, 0u, 0u };                   \
         spanprof_i_scope_enter(&spanprof_i_s, &v);                                                                  \
     })
 #define SPANPROF_SPAN_META(...) SPANPROF_I_SCOPE_META(SPANPROF_I_UNIQUE(spanprof_i_v), __VA_ARGS__)
@@ -788,16 +797,16 @@ private:
 };
 
 #if SPANPROF_I_GNU
-#define SPANPROF_I_STATIC_SITE(...) __extension__({ static spanprof_site spanprof_i_s = __VA_ARGS__; &spanprof_i_s; })
+#define SPANPROF_I_STATIC_SITE(...) __extension__({ SPANPROF_I_STATIC spanprof_site spanprof_i_s = __VA_ARGS__; &spanprof_i_s; })
 #define SPANPROF_I_QUIET _Pragma("GCC diagnostic push") _Pragma("GCC diagnostic ignored \"-Wmissing-field-initializers\"")
 #define SPANPROF_I_LOUD _Pragma("GCC diagnostic pop")
 #else
-#define SPANPROF_I_STATIC_SITE(...) [] { static spanprof_site spanprof_i_s = __VA_ARGS__; return &spanprof_i_s; }()
+#define SPANPROF_I_STATIC_SITE(...) [] { SPANPROF_I_STATIC spanprof_site spanprof_i_s = __VA_ARGS__; return &spanprof_i_s; }()
 #define SPANPROF_I_QUIET
 #define SPANPROF_I_LOUD
 #endif
 #define SPANPROF_I_WITH_META(call, name, ...)                                                                       \
-    SPANPROF_I_QUIET static spanprof_site spanprof_i_s = SPANPROF_I_SITE(name, SPANPROF_I_TEXT(__VA_ARGS__));       \
+    SPANPROF_I_QUIET SPANPROF_I_STATIC spanprof_site spanprof_i_s = SPANPROF_I_SITE(name, SPANPROF_I_TEXT(__VA_ARGS__));       \
     const spanprof_meta spanprof_i_m = __extension__ spanprof_meta{ .set = 0u, __VA_ARGS__ };                       \
     SPANPROF_I_LOUD return call
 #define SPANPROF_SPAN(name) ::spanprof_scope SPANPROF_I_UNIQUE(spanprof_i_v)(SPANPROF_I_STATIC_SITE(SPANPROF_I_SITE(name, nullptr)))
@@ -1001,6 +1010,10 @@ static inline uint64_t spanprof_dump_sum(const void *data, size_t bytes) {
 
 #if defined(SPANPROF_IMPLEMENTATION) && !defined(SPANPROF_DISABLE) && !defined(SPANPROF_I_IMPLEMENTED)
 #define SPANPROF_I_IMPLEMENTED
+#if defined(__cplusplus) && defined(__GNUC__) && !defined(__clang__)
+#pragma GCC diagnostic push
+#pragma GCC diagnostic ignored "-Wuseless-cast" /* what is useless here is needed on another platform */
+#endif
 
 #if defined(__GLIBC__) && !defined(__USE_GNU)
 #error "define SPANPROF_IMPLEMENTATION and include spanprof.h before any other include (or define _GNU_SOURCE)"
@@ -1359,7 +1372,10 @@ static void spanprof_i_program(char *out, size_t bytes) {
     path[n > 0 ? n : 0] = 0;
     name = strrchr(path, '/');
     out[0] = 0;
-    spanprof_i_append(out, bytes, name ? name + 1 : n > 0 ? path : "program");
+#if defined(__linux__) && defined(_GNU_SOURCE) && !defined(__ANDROID__)
+    if (n <= 0) name = program_invocation_short_name;
+#endif
+    spanprof_i_append(out, bytes, n > 0 && name ? name + 1 : n > 0 ? path : name ? name : "program");
 }
 
 /* What tells this process from every other one, and stays the same over exec. */
@@ -4018,6 +4034,9 @@ void __cyg_profile_func_exit(void *address, void *caller) {
 
 #if SPANPROF_I_GNU
 __attribute__((destructor)) static void spanprof_i_destructor(void) { spanprof_i_at_end(); }
+#endif
+#if defined(__cplusplus) && defined(__GNUC__) && !defined(__clang__)
+#pragma GCC diagnostic pop
 #endif
 
 #endif /* SPANPROF_IMPLEMENTATION */

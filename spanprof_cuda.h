@@ -225,7 +225,7 @@ SPANPROF_I_HOT void spanprof_i_cuda_device_leave(spanprof_cuda_device_span *d) {
     spanprof_cuda_device_span v __attribute__((cleanup(spanprof_i_cuda_device_leave), unused));                         \
     v.begun = 0;                                                                                                        \
     if (SPANPROF_I_ON()) __extension__({                                                                                \
-        static spanprof_site spanprof_i_s = SPANPROF_I_SITE(name, SPANPROF_I_NULL);                                     \
+        SPANPROF_I_STATIC spanprof_site spanprof_i_s = SPANPROF_I_SITE(name, SPANPROF_I_NULL);                                     \
         spanprof_cuda_device_begin(&v, &spanprof_i_s, spanprof_i_cuda_stream(stream));                                  \
     })
 #elif defined(__cplusplus)
@@ -267,6 +267,10 @@ template <typename T> inline spanprof_cuda_error spanprof_cuda_malloc(T **pointe
 
 #if defined(SPANPROF_IMPLEMENTATION) && !defined(SPANPROF_DISABLE) && !defined(SPANPROF_I_CUDA_IMPLEMENTED)
 #define SPANPROF_I_CUDA_IMPLEMENTED
+#if defined(__cplusplus) && defined(__GNUC__) && !defined(__clang__)
+#pragma GCC diagnostic push
+#pragma GCC diagnostic ignored "-Wuseless-cast"
+#endif
 
 #include <errno.h>
 #include <stdio.h>
@@ -1539,6 +1543,9 @@ void spanprof_cuda_device_end(spanprof_cuda_device_span *d) {
 
 #ifdef __cplusplus
 } /* extern "C" */
+#endif
+#if defined(__cplusplus) && defined(__GNUC__) && !defined(__clang__)
+#pragma GCC diagnostic pop
 #endif
 #endif /* SPANPROF_IMPLEMENTATION */
 

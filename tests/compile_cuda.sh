@@ -87,7 +87,7 @@ done
 for c in "${CXX:-c++}" clang++; do
     command -v "$c" >/dev/null 2>&1 || continue
     designators=
-    case $("$c" --version 2>/dev/null) in *clang*) designators=-Wno-c++20-designator ;; esac
+    case $("$c" --version 2>/dev/null) in *clang*) designators=-Wno-c++20-designator ;; *) designators=-Wuseless-cast ;; esac
     for form in "" "-DSPANPROF_CUDA_STUB" "-DSPANPROF_DISABLE"; do
         try "$c" -std=c++11 $W -Wold-style-cast $designators -I"$SOURCE" $form -DNAME=first -fsyntax-only use.cpp
     done

@@ -54,4 +54,11 @@ done
 # An unbraced if does not take a scope's declaration, which would record always.
 printf '#include "spanprof.h"\nvoid f(int x) { if (x) SPANPROF_SPAN("x"); }\n' >unbraced.c
 fails "an unbraced if with a scope span, in C" "error" compile "$CC" c99 -O0 unbraced.c
+# A name known only at run time would be that of the first pass for ever: C++ is made to refuse it, as C does.
+printf '#include "spanprof.h"\nvoid f(const char *name) { SPANPROF_MACRO(name); }\n' >dynamic.c
+for compiler in "$CC" "$CXX" $(other_compilers C++ "$CXX"); do
+    have "$compiler" || continue
+    case $compiler in *++*) language=c++ ;; *) language=c ;; esac
+    for macro in SPAN BEGIN INSTANT; do fails "$compiler: a dynamic name in SPANPROF_$macro" "error" "$compiler" -x $language -I"$SOURCE" -DSPANPROF_MACRO=SPANPROF_$macro -fsyntax-only dynamic.c; done
+done
 finish compile_standards
