@@ -10,7 +10,7 @@
  *     SPANPROF_CUDA_STREAM_SPAN("model.backward", stream);  // at its end waits for this stream only
  *     SPANPROF_CUDA_DEVICE_SPAN("gemm", stream);            // never waits: a pair of CUDA events around the scope's work
  *
- * Each has a _META form: SPANPROF_CUDA_SPAN_META(name, .phase = "forward"), SPANPROF_CUDA_STREAM_SPAN_META(name, stream, ...).
+ * With metadata: SPANPROF_CUDA_SPAN_META(name, .phase = "forward"), SPANPROF_CUDA_STREAM_SPAN_META(name, stream, ...).
  *
  * WHAT IS MEASURED
  *   SPANPROF_CUDA_SPAN, _STREAM_SPAN: a synchronized host boundary. Before the start: is a device usable, the buffer counters
