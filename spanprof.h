@@ -557,7 +557,7 @@ SPANPROF_I_HOT spanprof_i_scope spanprof_i_scope_enter(spanprof_site *site, void
 }
 SPANPROF_I_HOT void spanprof_i_scope_end(const spanprof_i_scope *scope) {
 #if SPANPROF_INLINE
-    if (scope->word) spanprof_i_leave(scope);
+    if (!SPANPROF_I_LIKELY(!scope->word)) spanprof_i_leave(scope); /* so that the way past it is the straight one */
 #else
     if (scope->word) spanprof_i_leave_call(scope);
 #endif
