@@ -90,8 +90,11 @@ $(O)/quickstart_mlp: examples/quickstart_mlp.c examples/quickstart_mlp.h $(HEADE
 endif
 
 # LibTorch's own headers are not clean under our warnings.
-$(O)/libtorch_mlp: examples/libtorch_mlp.cpp $(HEADERS) $(O)/commands
-	$(CXX) -std=gnu++17 $(CXXFLAGS) $(SAN_FLAGS) $(CPPFLAGS) -I. $(CUDA_FLAGS) $(LIBTORCH_FLAGS) $< -o $@ $(LINK) $(LIBTORCH_LINK) $(if $(CUDA),$(CUDA_LINK))
+$(O)/libtorch_mlp: examples/libtorch_mlp.cpp examples/quickstart_mlp.h
+$(O)/tests/cuda_libtorch: tests/cuda_libtorch.cpp $(TEST_HEADERS)
+$(O)/libtorch_mlp $(O)/tests/cuda_libtorch: $(HEADERS) $(O)/commands
+	@mkdir -p $(@D)
+	$(CXX) -std=gnu++17 $(CXXFLAGS) $(SAN_FLAGS) $(CPPFLAGS) -I. $(CUDA_FLAGS) $(LIBTORCH_FLAGS) $(filter %.cpp,$^) -o $@ $(LINK) $(LIBTORCH_LINK) $(if $(CUDA),$(CUDA_LINK))
 
 demo: $(TOOL) $(O)/examples/indexer
 	SPANPROF=1 SPANPROF_OUT=$(O)/demo.dump $(O)/examples/indexer --index $(O)/demo.idx
@@ -127,7 +130,7 @@ $(TEST_CXX:%=$(O)/tests/%): $(O)/tests/%: tests/%.cpp $(TEST_HEADERS) $(HEADERS)
 # Against a runtime library that plays devices, errors and captures by a script; and against the real one, where there is one.
 CUDA_FAKE = $(patsubst tests/%.c,$(O)/tests/%,$(wildcard tests/cuda_fake_*.c))
 CUDA_REAL = $(patsubst tests/%.c,$(O)/tests/%,$(wildcard tests/cuda_stub.c tests/cuda_real.c))
-CUDA_TESTS = $(CUDA_FAKE) $(CUDA_REAL) $(if $(wildcard tests/spanprof_cuda_tests.cu),$(O)/spanprof_cuda_tests)
+CUDA_TESTS = $(CUDA_FAKE) $(CUDA_REAL) $(if $(HAVE_CXX),$(O)/tests/cuda_libtorch) $(O)/spanprof_cuda_tests
 FAKE_CUDART = $(O)/fake/libcudart.so.13
 
 $(FAKE_CUDART): tests/fake_cudart.c $(TEST_HEADERS) $(wildcard tests/fake_cuda/*) $(O)/commands
