@@ -58,6 +58,9 @@ __declspec(dllimport) int __stdcall MoveFileExA(const char *from, const char *to
 #endif
 #define OPEN_NONBLOCK O_NONBLOCK
 #include <dirent.h>
+#ifdef __linux__
+#include <sys/syscall.h>
+#endif
 #include <sys/mman.h>
 #include <sys/wait.h>
 #endif
@@ -700,10 +703,11 @@ PRINTF_LIKE(4, 5) static void complain(session *s, const char *path, uint64_t of
 /* Order of issues: by event, those of no event first. */
 static int issue_order(const issue_entry *a, const issue_entry *b) {
     const int none_a = a->index == UINT64_MAX, none_b = b->index == UINT64_MAX;
-    if (none_a || none_b) return none_b - none_a;
+    if (none_a != none_b) return none_b - none_a;
     if (a->dump != b->dump) return a->dump < b->dump ? -1 : 1;
     if (a->lane != b->lane) return a->lane < b->lane ? -1 : 1;
-    return (a->index > b->index) - (a->index < b->index);
+    if (a->index != b->index) return a->index < b->index ? -1 : 1;
+    return strcmp(a->message, b->message);
 }
 
 /* Something about an event that the validation of the summary reports. The first ones are kept, whatever the order in
@@ -8969,17 +8973,28 @@ static int option_read(options *o, int count, char **arguments) {
     return used;
 }
 
+/* Processors that this process may run on: a container or a batch system may have left it few of the machine's. */
+static long processors(void) {
+    long n = 0;
+#ifdef SYS_sched_getaffinity
+    unsigned char set[1024];
+    const long bytes = syscall(SYS_sched_getaffinity, 0, sizeof set, set);
+    long i, bit;
+    for (i = 0; i < bytes; i++)
+        for (bit = 0; bit < 8; bit++) n += set[i] >> bit & 1;
+#endif
+#ifdef _SC_NPROCESSORS_ONLN
+    if (n < 1) n = sysconf(_SC_NPROCESSORS_ONLN);
+#endif
+    return n < 1 ? 1 : n;
+}
+
 static void options_default(options *o) {
+    const long n = processors();
     memset(o, 0, sizeof *o);
     o->window_to = UINT64_MAX;
     o->args = ARGS_SET;
-    o->jobs = 1;
-#ifdef _SC_NPROCESSORS_ONLN
-    {
-        const long processors = sysconf(_SC_NPROCESSORS_ONLN);
-        if (processors > 1) o->jobs = processors < (long)JOBS_MAX ? (unsigned)processors : JOBS_MAX;
-    }
-#endif
+    o->jobs = n < (long)JOBS_MAX ? (unsigned)n : JOBS_MAX;
 }
 
 /* INPUT without its extension plus another one. */
