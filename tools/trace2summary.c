@@ -832,19 +832,37 @@ static slice name_json(name_table *t, uint32_t number) {
 
 /* ---- inputs ----------------------------------------------------------------------------------------------------- */
 
-/* The bytes of an open file, mapped where that is possible; 0, or the errno that ended the reading. */
-static int load_file(int fd, const struct stat *st, unsigned char **data, size_t *size, int *mapped) {
-    size_t room = 0;
-    *data = NULL;
-    *size = 0;
+/* Where the last bytes stand that the file system holds: what a sparse file claims behind them is not worth a look. */
+static uint64_t data_end(int fd, uint64_t size) {
+#ifdef __linux__
+    enum { DATA = 3, HOLE = 4, PIECES = 100000 }; /* of lseek(2) */
+    const uint64_t slack = 2 * (uint64_t)BLOCK_BYTES_MAX; /* a block that begins with bytes may end with none */
+    const off_t before = lseek(fd, 0, SEEK_CUR);
+    off_t at = 0, end = 0;
+    int i;
+    for (i = 0; i < PIECES && end >= 0 && (at = lseek(fd, end, DATA)) >= 0; i++) end = lseek(fd, at, HOLE);
+    (void)lseek(fd, before, SEEK_SET);
+    if (end >= 0 && i < PIECES && (uint64_t)end < size && size - (uint64_t)end > slack) return (uint64_t)end + slack;
+#else
+    (void)fd;
+#endif
+    return size;
+}
+
+/* The bytes of an open file, mapped where that is possible; 0, or the errno that ended the reading. Of what is no file, and
+ * does not begin as a dump, the first megabyte, and `*more` is set: it may be JSON, and it may have no end. */
+static int load_file(int fd, const struct stat *st, unsigned char **data, size_t *size, int *mapped, bool *more) {
+    enum { ENOUGH = 1 << 20 };
+    size_t room = *size;
     *mapped = 0;
 #ifndef _WIN32
     if (S_ISREG(st->st_mode) && st->st_size > 0 && (uintmax_t)st->st_size < SIZE_MAX) {
         /* Private and writable: a dump of the other byte order is turned round in place. */
-        void *map = mmap(NULL, (size_t)st->st_size, PROT_READ | PROT_WRITE, MAP_PRIVATE, fd, 0);
+        const size_t end = (size_t)data_end(fd, (uint64_t)st->st_size);
+        void *map = mmap(NULL, end, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_NORESERVE, fd, 0);
         if (map != MAP_FAILED) {
             *data = map;
-            *size = (size_t)st->st_size;
+            *size = end;
             *mapped = 1;
             return 0;
         }
@@ -859,24 +877,13 @@ static int load_file(int fd, const struct stat *st, unsigned char **data, size_t
         if (got < 0 && errno == EINTR) continue;
         if (got <= 0) return got < 0 ? errno : 0;
         *size += (size_t)got;
+        if (more && !S_ISREG(st->st_mode) && *size >= ENOUGH && !*more && memcmp(*data, SPANPROF_DUMP_MAGIC, 8) != 0) {
+            *more = true;
+            return 0;
+        }
     }
 }
 
-/* The bytes of an input; 0, or the exit code that says why not. */
-static int load_input(session *s, const char *path, unsigned char **data, size_t *size, int *mapped) {
-    const int is_stdin = strcmp(path, "-") == 0;
-    struct stat st;
-    int fd = is_stdin ? 0 : open(path, O_RDONLY | OPEN_FLAGS), error;
-    if (fd < 0 || fstat(fd, &st) != 0 || S_ISDIR(st.st_mode)) {
-        diag(path, NO_OFFSET, "%s", fd < 0 ? strerror(errno) : "not a file");
-        if (fd > 0) close(fd);
-        return EXIT_USAGE;
-    }
-    error = load_file(fd, &st, data, size, mapped);
-    if (error) complain(s, path, *size, "%s", strerror(error));
-    if (!is_stdin) close(fd);
-    return 0;
-}
 
 /* Gives the memory of a part of a mapped input back; it comes again from the file when somebody looks at it. */
 static void release_input(const unsigned char *data, size_t size) {
@@ -1714,7 +1721,7 @@ static void module_name_sites(session *s, dump_input *d, const module_entry *mod
     struct stat st;
     const int fd = path.n && !memchr(path.p, '\0', path.n) ? open(path.p, O_RDONLY | OPEN_FLAGS | OPEN_NONBLOCK) : -1;
     if (fd < 0) return;
-    if (fstat(fd, &st) == 0 && S_ISREG(st.st_mode)) load_file(fd, &st, &data, &e.n, &mapped);
+    if (fstat(fd, &st) == 0 && S_ISREG(st.st_mode)) load_file(fd, &st, &data, &e.n, &mapped, NULL);
     close(fd);
     e.p = data;
     if (e.n >= 64 && memcmp(data, "\177ELF", 4) == 0) {
@@ -2762,12 +2769,12 @@ typedef struct {
     size_t cap;
     const char *p, *end;
     uint64_t base;         /* offset of buf[0] */
-    bool eof;
+    bool eof, is_ahead;    /* is_ahead: json_ahead comes first */
     int error;             /* errno of a failed read */
 } json_in;
 
-/* What was read of standard input to tell a dump from JSON. */
-static slice json_read_ahead;
+/* What was read of an input that is no file, to tell a dump from JSON, and where the rest comes from. */
+static struct { const char *path; slice text; int fd; } json_ahead;
 
 static size_t json_read_file(void *user, unsigned char *to, size_t n) {
     json_in *in = user;
@@ -2779,10 +2786,10 @@ static size_t json_read_file(void *user, unsigned char *to, size_t n) {
         in->head_n -= n;
         return n;
     }
-    if (in->fd == 0 && json_read_ahead.p) {
-        n = json_read_ahead.n < n ? json_read_ahead.n : n;
-        memcpy(to, json_read_ahead.p, n);
-        json_read_ahead = (slice){ json_read_ahead.p + n, json_read_ahead.n - n };
+    if (in->is_ahead && json_ahead.text.n) {
+        n = json_ahead.text.n < n ? json_ahead.text.n : n;
+        memcpy(to, json_ahead.text.p, n);
+        json_ahead.text = (slice){ json_ahead.text.p + n, json_ahead.text.n - n };
         return n;
     }
     do got = read(in->fd, to, io_bytes(n));
@@ -2832,7 +2839,8 @@ static void json_close(json_in *in) {
 /* false with errno set. "-" is stdin. */
 static bool json_open(json_in *in, const char *file) {
     memset(in, 0, sizeof *in);
-    in->fd = strcmp(file, "-") == 0 ? 0 : open(file, O_RDONLY | OPEN_FLAGS);
+    in->is_ahead = json_ahead.path == file;
+    in->fd = in->is_ahead ? json_ahead.fd : strcmp(file, "-") == 0 ? 0 : open(file, O_RDONLY | OPEN_FLAGS);
     if (in->fd < 0) return false;
     in->cap = JSON_CHUNK;
     in->buf = malloc(in->cap + 1);
@@ -8727,17 +8735,32 @@ static bool has_block(unsigned char *data, size_t size) {
 }
 
 static int read_input(session *s, const char *path) {
-    unsigned char *data;
-    size_t size;
-    int mapped, status = load_input(s, path, &data, &size, &mapped);
-    if (status) return status;
-    if (size >= 8 && memcmp(data, SPANPROF_DUMP_MAGIC, 8) == 0) return read_dump(s, path, data, size, mapped);
-    if (size >= sizeof(spanprof_dump_header) && !memchr("{[\x1f\xef \t\r\n", data[0], 8) && has_block(data, size))
-        return read_dump(s, path, data, size, mapped);
-    if (strcmp(path, "-") == 0) {
-        json_read_ahead = (slice){ (const char *)data, size };
-        return read_json(s, path);
+    unsigned char *data = NULL;
+    size_t size = 0;
+    struct stat st;
+    bool more = false, is_dump;
+    int fd = strcmp(path, "-") == 0 ? 0 : open(path, O_RDONLY | OPEN_FLAGS), mapped, error, status;
+    if (fd < 0 || fstat(fd, &st) != 0 || S_ISDIR(st.st_mode)) {
+        diag(path, NO_OFFSET, "%s", fd < 0 ? strerror(errno) : "not a file");
+        if (fd > 0) close(fd);
+        return EXIT_USAGE;
     }
+    error = load_file(fd, &st, &data, &size, &mapped, &more);
+    is_dump = (size >= 8 && memcmp(data, SPANPROF_DUMP_MAGIC, 8) == 0) ||
+              (size >= sizeof(spanprof_dump_header) && !memchr("{[\x1f\xef \t\r\n", data[0], 8) && has_block(data, size));
+    if (is_dump && more) error = load_file(fd, &st, &data, &size, &mapped, &more);
+    if (error) complain(s, path, size, "%s", strerror(error));
+    if (!is_dump && !mapped) { /* can be read only once */
+        json_ahead.path = path;
+        json_ahead.text = (slice){ (const char *)data, size };
+        json_ahead.fd = fd;
+        status = read_json(s, path);
+        json_ahead.path = NULL;
+        free(data);
+        return status;
+    }
+    if (fd) close(fd);
+    if (is_dump) return read_dump(s, path, data, size, mapped);
     unload_input(data, size, mapped);
     return read_json(s, path);
 }

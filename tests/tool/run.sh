@@ -269,6 +269,16 @@ expect_code "compare with itself" 0 "$tool" compare one.sum one.sum
 sed 's/"mean_ns":\([0-9]\)/"mean_ns":9\1/g' one.sum >slow.sum
 expect_code "a regression" 1 "$tool" compare one.sum slow.sum --json cmp.json
 expect_outputs "compare" compare=cmp.json
+# Inputs that are no files are read once, and no further than it makes sense; what a file only claims to hold is not looked for.
+"$tool" -q --no-table one.json --csv got.csv -s again.sum 2>/dev/null
+mkfifo pipe 2>/dev/null && { cat one.json >pipe & expect_code "JSON from a named pipe" 0 "$tool" -q --no-table pipe --csv piped.csv -s again.sum; expect_same "rows of a named pipe" got.csv piped.csv; }
+expect_code "JSON from standard input" 0 sh -c "cat one.json | '$tool' -q --no-table - --csv piped.csv -s again.sum"
+expect_same "rows of standard input" got.csv piped.csv
+./gen_dump 6 vast.dump vast.csv >log
+expect_code "a dump from standard input" 0 sh -c "cat vast.dump | '$tool' -q --no-table - -s again.sum"
+expect_code "a stream that is neither" 3 sh -c "ulimit -v 1000000; yes | '$tool' -q --no-table - -s again.sum"
+if truncate -s 1T vast.dump 2>/dev/null; then expect_code "a dump that claims a terabyte" 0 sh -c "ulimit -v 1000000; '$tool' -q --no-table vast.dump -s again.sum"; rm -f vast.dump; else skip "a file of a terabyte"; fi
+
 # What the reader of a table or a verdict must know: spans that say of themselves that they failed, and time that is in no row.
 printf '[%s,%s]\n' '{"ph":"X","name":"a","pid":1,"tid":1,"ts":0,"dur":10,"args":{"hook_error":"prepare: none"}}' '{"ph":"B","name":"open","pid":1,"tid":1,"ts":2}' >told.json
 expect_code "table with hook_error" 0 "$tool" told.json -s told.sum
