@@ -6366,7 +6366,7 @@ static void table_totals(session *s, textbuf *t, size_t shown, size_t rows) {
     if (s->unfinished && s->thread_time > self)
         text_form(t, " (%" PRIu64 " %% of the recorded time is theirs)", share_of(s->thread_time - self, s->thread_time) / 10);
     if (hook_errors) text_form(t, "; %" PRIu64 " with hook_error", hook_errors);
-    if (s->abandoned) text_form(t, "; %" PRIu64 " left by longjmp", s->abandoned);
+    if (s->abandoned) text_form(t, "; %" PRIu64 " abandoned (longjmp, or a BEGIN without END)", s->abandoned);
     if (s->dropped) text_form(t, "; %" PRIu64 " DROPPED", s->dropped);
     if (s->overwritten) text_form(t, "; %" PRIu64 " overwritten before these", s->overwritten);
     if (s->issue_count) text_form(t, "; %zu ISSUES (see the summary)", s->issue_count);
@@ -7064,7 +7064,7 @@ static void svg_visit(walk *w, const span_view *v) {
     svg_picture *g = w->user;
     const uint32_t track = g->by_thread[w->d - w->s->dumps][w->thread];
     const char *state = v->unfinished ? ", unfinished"
-                      : v->abandoned  ? ", left by longjmp"
+                      : v->abandoned  ? ", abandoned"
                       : v->elsewhere  ? ", ended on another thread"
                       : v->crossing   ? ", ends after the span that holds it" : "";
     slice name;
