@@ -866,7 +866,9 @@ typedef int spanprof_i_disabled; /* so that a file of the implementation alone i
  *
  * Spans stand in order of their start. A span's end is in its own record, or in an END record later in the lane (or, if
  * another thread ended it, in another lane). A span without end is unfinished: it lasts until its thread or the dump ends.
- * An abandoned span was left by longjmp, or is a pair whose scope ended first: its end is the time when that was found.
+ * An end by another thread may come before the start, by what the counters of two cores differ (readers allow 10 us): a
+ * duration of 0. An abandoned span was left by longjmp, or is a pair whose scope ended first: its end is the time when
+ * that was found.
  *
  * Times. ns = CLOCK_MONOTONIC at a tick, by the anchors: pairs of ticks and ns in the header (first, last) and in every
  * block. Without a tick counter ticks are ns. */

@@ -461,6 +461,7 @@ static inline void dr_match(dr_dump *d) {
         s->flags |= DR_FINISHED;
         if (d->ends[i].abandoned) s->flags |= DR_ABANDONED;
         if (d->ends[i].lane != s->lane) s->flags |= DR_FOREIGN_END;
+        if (s->flags & DR_FOREIGN_END && s->end < s->start && s->start - s->end <= d->header.ticks_per_second / 100000) s->end = s->start;
         if (s->end < s->start) dr_fail(d, "a span ends before it starts", 0);
     }
     for (i = 0; i < d->metas_count; i++) {
