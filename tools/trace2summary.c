@@ -4270,6 +4270,7 @@ struct walk {
     void *user;
     open_span *open; /* open[0] is a sentinel that never ends */
     size_t open_count, open_room;
+    bool tangled;    /* a span may end before one that stands on it */
     size_t next_ref, next_cut;
     uint64_t span_index;
     size_t node; /* set by the visitor for the span that begins */
@@ -4404,6 +4405,25 @@ static void walk_pop_to(walk *w, uint64_t ticks) {
     }
 }
 
+/* Spans that cross leave others beneath them that end first. Takes those out that have ended, of the nearest CROSSING_LOOK:
+ * what overlaps without end must cost neither memory nor time without bound. */
+enum { CROSSING_LOOK = 1000 };
+NOINLINE static void walk_untangle(walk *w, uint64_t ticks) {
+    const size_t from = w->open_count > CROSSING_LOOK ? w->open_count - CROSSING_LOOK : 1;
+    size_t i, to = from;
+    w->tangled = false;
+    for (i = from; i < w->open_count; i++) {
+        if (w->open[i].end <= ticks) {
+            if (w->visit && w->visit->closed) w->visit->closed(w, &w->open[i]);
+            continue;
+        }
+        w->tangled |= w->open[i].end > w->open[to - 1].end;
+        if (to != i) w->open[to] = w->open[i];
+        to++;
+    }
+    w->open_count = to;
+}
+
 /* Pops all: the lane goes on with another thread. */
 static void walk_pop_all(walk *w) {
     while (w->open_count > 1) {
@@ -4419,7 +4439,10 @@ NOINLINE static void walk_grow(walk *w) { must_grow(&w->open, &w->open_room, w->
 NOINLINE static bool walk_crosses(walk *w, uint64_t start, uint64_t end) {
     open_span *top = &w->open[w->open_count - 1];
     size_t i = w->open_count - 1;
-    while (i > 0 && (w->open[i].crossing || w->open[i].end <= start)) i--;
+    while (i > 0 && (w->open[i].crossing || w->open[i].end <= start)) {
+        if (w->open_count - i > CROSSING_LOOK) return true;
+        i--;
+    }
     top->shown_end = w->open[i].end;
     return end > top->shown_end;
 }
@@ -4495,6 +4518,7 @@ static void span_resolve(walk *w, uint32_t index, span_view *v) {
     v->refs = NULL;
     if (w->heads && w->link_count && w->heads[index]) walk_chain(w, index, v);
     walk_pop_to(w, v->start);
+    if (w->tangled) walk_untangle(w, v->start);
     top = &w->open[w->open_count - 1];
     if (v->unfinished) {
         while (w->next_cut < w->l->cut_count && w->l->cuts[w->next_cut].word <= v->pos) w->next_cut++;
@@ -4521,7 +4545,7 @@ static void span_resolve(walk *w, uint32_t index, span_view *v) {
 NOINLINE static void walk_outlives(walk *w, const span_view *v, walk_mode mode) {
     size_t i = w->open_count - 1;
     uint64_t from = v->start_ns;
-    for (; i > 0 && w->open[i].end < v->end; i--) {
+    for (; i > 0 && w->open[i].end < v->end && w->open_count - i <= CROSSING_LOOK; i--) {
         open_span *outer = &w->open[i - 1];
         const uint64_t to = v->end < outer->end ? v->end_ns : outer->end_ns;
         if (w->open[i].end_ns > from) from = w->open[i].end_ns;
@@ -4570,7 +4594,10 @@ NOINLINE static void walk_span(walk *w, const block_entry *b, uint32_t index, ui
     clip = (v.end < top->end ? v.end_ns : top->end_ns) - v.start_ns;
     top->covered += clip;
     if (mode != WALK_VISIT) top->figures->self -= clip;
-    if (v.end > top->end) walk_outlives(w, &v, mode);
+    if (v.end > top->end) {
+        walk_outlives(w, &v, mode);
+        w->tangled = true;
+    }
     if (w->open_count + 1 >= w->open_room) walk_grow(w);
     o = &w->open[w->open_count];
     o->shown_end = v.crossing ? o[-1].shown_end : v.end;
@@ -4659,7 +4686,7 @@ ALWAYS_INLINE void walk_words(walk *w, const block_entry *b, const walk_mode mod
     const uint32_t count = b->count;
     const uint32_t *heads = w->link_count ? w->heads : NULL;
     const bool all = !w->s->opt->cycle, quick = mode != WALK_VISIT || (w->visit->plain && !w->visit->closed);
-    bool plain = all && quick && (mode != WALK_VISIT || (!w->cycle && !w->has_step));
+    bool plain = all && quick && !w->tangled && (mode != WALK_VISIT || (!w->cycle && !w->has_step));
     const slice none = { NULL, 0 };
     worker *k = w->worker;
     figures *const *sites = k->sites[w->d - w->s->dumps];
@@ -4721,7 +4748,7 @@ ALWAYS_INLINE void walk_words(walk *w, const block_entry *b, const walk_mode mod
         last = w->open + w->open_room - 2;
         ticks = w->ticks;
         index = w->span_index;
-        plain = all && quick && (mode != WALK_VISIT || (!w->cycle && !w->has_step));
+        plain = all && quick && !w->tangled && (mode != WALK_VISIT || (!w->cycle && !w->has_step));
     }
     w->open_count = (size_t)(top - w->open) + 1;
     w->ticks = ticks;
@@ -4830,6 +4857,7 @@ static void walk_resume(walk *w, const checkpoint *c) {
     must_grow(&w->open, &w->open_room, c->open_count + 2, sizeof *w->open);
     memcpy(w->open, c->open, c->open_count * sizeof *w->open);
     w->open_count = c->open_count;
+    w->tangled = true; /* the next span tells */
     for (i = 0; i < w->open_count; i++) {
         w->open[i].figures = &w->worker->none;
         w->open[i].node = 0;
