@@ -279,6 +279,14 @@ expect_code "a dump from standard input" 0 sh -c "cat vast.dump | '$tool' -q --n
 expect_code "a stream that is neither" 3 sh -c "ulimit -v 1000000; yes | '$tool' -q --no-table - -s again.sum"
 if truncate -s 1T vast.dump 2>/dev/null; then expect_code "a dump that claims a terabyte" 0 sh -c "ulimit -v 1000000; '$tool' -q --no-table vast.dump -s again.sum"; rm -f vast.dump; else skip "a file of a terabyte"; fi
 
+# Events that overlap without end: linear time (each looking at all before it took minutes), and a depth of what is open.
+awk 'BEGIN { for (i = 0; i < 200000; i++) printf "%s{\"ph\":\"X\",\"name\":\"n\",\"pid\":1,\"tid\":1,\"ts\":%d,\"dur\":10}", i ? ",\n" : "[", i * 5; print "]" }' >chain.json
+expect_code "200,000 overlapping events" 0 "$tool" -q --no-table --jobs 1 chain.json -t chain1.json -s chain.sum
+expect_code "200,000 overlapping events, 3 threads" 0 "$tool" -q --no-table --jobs 3 chain.json -t chain3.json -s chain.sum
+expect_same "their trace by 3 threads" chain1.json chain3.json
+expect_text "their depth" '"max_depth":2,' chain.sum
+expect_text "their self time" '"self_ns":1000005000,"total_ns":2000000000,' chain.sum
+
 # What the reader of a table or a verdict must know: spans that say of themselves that they failed, and time that is in no row.
 printf '[%s,%s]\n' '{"ph":"X","name":"a","pid":1,"tid":1,"ts":0,"dur":10,"args":{"hook_error":"prepare: none"}}' '{"ph":"B","name":"open","pid":1,"tid":1,"ts":2}' >told.json
 expect_code "table with hook_error" 0 "$tool" told.json -s told.sum
