@@ -3802,21 +3802,26 @@ spanprof_status spanprof_stats(spanprof_session_stats *out) {
  * overwritten from its oldest end, so the first copy that is not the expected one ends what is whole. */
 static int spanprof_i_snapshot_lane(spanprof_i_session *session, spanprof_i_session *copy, const spanprof_i_lane *lane, char *block) {
     spanprof_i_buffer buffer;
-    spanprof_dump_block head;
+    spanprof_dump_block head, after;
     uint64_t seq;
     uint32_t i;
-    int error;
+    int error, tries;
     buffer.data = block;
     buffer.bytes = SPANPROF_WINDOW_BYTES;
-    if (session->is_private) memcpy(block, lane->window, SPANPROF_WINDOW_BYTES);
-    else if (!spanprof_i_read_at(session, block, SPANPROF_WINDOW_BYTES, lane->offset)) return EIO;
-    memcpy(&head, block, sizeof head);
+    for (tries = 0; tries < 1000; tries++) { /* until it was not written out and begun anew meanwhile */
+        const uint64_t seen = SPANPROF_I_ACQUIRE(&lane->seq);
+        if (session->is_private) memcpy(block, lane->window, SPANPROF_WINDOW_BYTES);
+        else if (!spanprof_i_read_at(session, block, SPANPROF_WINDOW_BYTES, lane->offset)) return EIO;
+        memcpy(&head, block, sizeof head);
+        if (SPANPROF_I_ACQUIRE(&lane->seq) == seen && head.seq == seen && head.state == SPANPROF_BLOCK_OPEN) break;
+    }
     error = spanprof_i_write_at(copy, &buffer, 1, lane->offset);
     for (i = 0, seq = head.seq; i < lane->ring_blocks && seq > 0 && !error; i++) {
         const uint64_t offset = SPANPROF_I_LOAD(&lane->slots[--seq % lane->ring_blocks].offset);
         if (!offset || !spanprof_i_read_at(session, block, SPANPROF_WINDOW_BYTES, offset)) break;
         memcpy(&head, block, sizeof head);
-        if (head.seq != seq) break;
+        /* A newer block begins to take its place with the head: one that is the same afterwards had all its words. */
+        if (head.seq != seq || !spanprof_i_read_at(session, &after, sizeof after, offset) || after.seq != seq) break;
         error = spanprof_i_write_at(copy, &buffer, 1, offset);
     }
     return error;
