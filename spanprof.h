@@ -1185,7 +1185,10 @@ static uint32_t spanprof_i_forked;         /* the next session is a forked child
 static spanprof_i_book *spanprof_i_books, *spanprof_i_book_last;
 static spanprof_i_plan spanprof_i_schedule_plan;
 static spanprof_config spanprof_i_config;  /* of the current session, for a forked child */
-static char spanprof_i_config_path[SPANPROF_I_PATH_MAX], spanprof_i_config_name[128], spanprof_i_parent_path[SPANPROF_I_PATH_MAX];
+static char spanprof_i_config_path[SPANPROF_I_PATH_MAX], spanprof_i_config_name[128];
+#if !SPANPROF_I_WINDOWS
+static char spanprof_i_parent_path[SPANPROF_I_PATH_MAX];
+#endif
 static uint64_t spanprof_i_made_device, spanprof_i_made_inode; /* file of the session before */
 static void (*spanprof_i_flush_callback)(int closing);
 static uint64_t spanprof_i_stray_drops, spanprof_i_stray_orphans; /* counted where the lock could not be had; added to the header later */
