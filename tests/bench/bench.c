@@ -295,6 +295,7 @@ static void stalls(void) {
         if (now - before > worst_floor) worst_floor = now - before;
         before = now;
     }
+    sync(); /* a quiet disk: what the runs before this one wrote is not its matter */
     session(SPANPROF_MODE_STREAM, "stall.dump");
     spans_flat(1000);
     from = seconds();
