@@ -262,7 +262,7 @@ typedef struct spanprof_i_scope {
 #define SPANPROF_META_LIST(X)                                                                    \
     X(phase, S) X(activity, S) X(backend, S) X(dtype, S) X(device, S) X(timing, S) X(module, S)  \
     X(graph_node, S) X(step, I) X(input_shapes, S) X(output_shapes, S)                           \
-    X(alloc_bytes, U) X(alloc_live_bytes, U) X(alloc_peak_bytes, U) X(alloc_delta_bytes, I) X(hook_error, S)
+    X(alloc_bytes, U) X(alloc_live_bytes, U) X(alloc_peak_bytes, U) X(alloc_delta_bytes, I) X(hook_error, S) X(device_index, I)
 #define SPANPROF_I_TYPE_S const char *
 #define SPANPROF_I_TYPE_U uint64_t
 #define SPANPROF_I_TYPE_I int64_t
@@ -662,6 +662,9 @@ static inline int spanprof_schedule(unsigned long long skip_first, unsigned long
 #define SPANPROF_I_STATIC static
 #endif
 
+/* The metadata spanprof_i_m of a site, NULL without fields: then no structure is built either. */
+#define SPANPROF_I_FIELDS(...) (sizeof SPANPROF_I_TEXT(__VA_ARGS__) > 1 ? &spanprof_i_m : SPANPROF_I_NULL)
+
 /* Runs a statement with a static site named spanprof_i_s, while recording. */
 #define SPANPROF_I_AT(name, call)                                                        \
     do {                                                                                 \
@@ -743,7 +746,7 @@ static inline int spanprof_schedule(unsigned long long skip_first, unsigned long
 #define SPANPROF_I_SCOPE_HOOKED(v, name, with, ...)                                                                 \
     spanprof_hooked v __attribute__((cleanup(spanprof_i_hooked_end), unused));                                      \
     v.hooks = NULL;                                                                                                 \
-    if (SPANPROF_I_ON()) SPANPROF_I_AT_META_(spanprof_i_scope_hooked(&v, &spanprof_i_s, with, &spanprof_i_m), name, __VA_ARGS__)
+    if (SPANPROF_I_ON()) SPANPROF_I_AT_META_(spanprof_i_scope_hooked(&v, &spanprof_i_s, with, SPANPROF_I_FIELDS(__VA_ARGS__)), name, __VA_ARGS__)
 #define SPANPROF_BLOCK(name) SPANPROF_I_BLOCK(SPANPROF_I_UNIQUE(spanprof_i_v), SPANPROF_I_UNIQUE(spanprof_i_once), name)
 #define SPANPROF_I_BLOCK(v, once, name)                                                                             \
     for (SPANPROF_I_SCOPE(v, name), *once = &v; once; once = NULL)
@@ -823,7 +826,7 @@ private:
 #define SPANPROF_SPAN_HOOKED(...) SPANPROF_I_SCOPE_HOOKED(SPANPROF_I_UNIQUE(spanprof_i_v), __VA_ARGS__, )
 #define SPANPROF_I_SCOPE_HOOKED(v, name, with, ...)                                                                 \
     ::spanprof_scope_hooked v([&](spanprof_hooked *spanprof_i_h) {                                                  \
-        SPANPROF_I_WITH_META(spanprof_i_scope_hooked(spanprof_i_h, &spanprof_i_s, with, &spanprof_i_m), name, __VA_ARGS__); \
+        SPANPROF_I_WITH_META(spanprof_i_scope_hooked(spanprof_i_h, &spanprof_i_s, with, SPANPROF_I_FIELDS(__VA_ARGS__)), name, __VA_ARGS__); \
     })
 #define SPANPROF_STEP(n) ::spanprof_scope_step SPANPROF_I_UNIQUE(spanprof_i_v)(n)
 
@@ -2213,38 +2216,49 @@ static size_t spanprof_i_text_length(const char *text) {
     return n;
 }
 
-/* Puts texts, each after its length, into words, each word in one store: spanprof_stats may be looking at the window. What
- * is usual is put together beside first. */
-static void spanprof_i_put_texts(uint64_t *out, const char *const *texts, const size_t *lengths, uint32_t count) {
-    unsigned char beside[512];
-    size_t used = 0, from, i;
+/* Texts on their way into words, in which bytes stand as they do in memory. bits: how much of word is taken. */
+typedef struct spanprof_i_packer { uint64_t *out, word; uint32_t bits; } spanprof_i_packer;
+#if defined(__BYTE_ORDER__) && __BYTE_ORDER__ == __ORDER_BIG_ENDIAN__
+#define SPANPROF_I_LATER(word, bits) ((word) >> (bits))
+#define SPANPROF_I_EARLIER(word, bits) ((word) << (bits))
+#else
+#define SPANPROF_I_LATER(word, bits) ((word) << (bits))
+#define SPANPROF_I_EARLIER(word, bits) ((word) >> (bits))
+#endif
+/* Adds the first bytes of a word, 1 to 8 of them; the others are 0. */
+SPANPROF_I_HOT void spanprof_i_pack(spanprof_i_packer *p, uint64_t word, uint32_t bytes) {
+    p->word |= SPANPROF_I_LATER(word, p->bits);
+    if (p->bits + 8 * bytes >= 64) {
+        SPANPROF_I_STORE(p->out++, p->word);
+        p->word = p->bits ? SPANPROF_I_EARLIER(word, 64 - p->bits) : 0;
+    }
+    p->bits = (p->bits + 8 * bytes) & 63;
+}
+/* By loads of fixed size: a memcpy of 1 to 7 bytes and the load of their word would wait for each other. */
+static void spanprof_i_pack_bytes(spanprof_i_packer *p, const char *text, size_t bytes) {
     uint64_t word;
+#define SPANPROF_I_PACK(n) { word = 0; memcpy(&word, text, n); spanprof_i_pack(p, word, n); text += n; }
+    for (; bytes >= 8; bytes -= 8) SPANPROF_I_PACK(8)
+    if (bytes & 4) SPANPROF_I_PACK(4)
+    if (bytes & 2) SPANPROF_I_PACK(2)
+    if (bytes & 1) SPANPROF_I_PACK(1)
+#undef SPANPROF_I_PACK
+}
+/* Puts texts, each after its length, into words, each word in one store: spanprof_stats may be looking at the window. */
+static void spanprof_i_put_texts(uint64_t *out, const char *const *texts, const size_t *lengths, uint32_t count) {
+    spanprof_i_packer p;
+    uint32_t i;
+    p.out = out;
+    p.word = 0;
+    p.bits = 0;
     for (i = 0; i < count; i++) {
         const uint16_t size = SPANPROF_I_CAST(uint16_t, lengths[i]);
-        size_t done = 0;
-        memcpy(beside + used, &size, 2);
-        used += 2;
-        for (;;) { /* room for the next length and for the zeros is kept */
-            const size_t fit = used < sizeof beside - 16 ? sizeof beside - 16 - used : 0, left = lengths[i] - done;
-            const size_t now = left < fit ? left : fit;
-            if (now) memcpy(beside + used, texts[i] + done, now);
-            used += now;
-            done += now;
-            if (used < sizeof beside - 16) break;
-            for (from = 0; from + 8 <= used; from += 8) {
-                memcpy(&word, beside + from, 8);
-                SPANPROF_I_STORE(out++, word);
-            }
-            memmove(beside, beside + from, used - from);
-            used -= from;
-            if (done == lengths[i]) break;
-        }
+        uint64_t word = 0;
+        memcpy(&word, &size, 2);
+        spanprof_i_pack(&p, word, 2);
+        spanprof_i_pack_bytes(&p, texts[i], lengths[i]);
     }
-    memset(beside + used, 0, 8);
-    for (from = 0; from < used; from += 8) {
-        memcpy(&word, beside + from, 8);
-        SPANPROF_I_STORE(out++, word);
-    }
+    if (p.bits) SPANPROF_I_STORE(p.out, p.word);
 }
 
 /* A record of a head, some words and some texts, built where it will stand; 0 if there was no room. */
@@ -3491,6 +3505,7 @@ spanprof_span spanprof_current(void) {
 
 /* A hooked span's hooks run even when the span itself is dropped, so that what prepare opened elsewhere is closed. */
 static void spanprof_i_begin_hooked(spanprof_hooked *h, spanprof_site *site, const spanprof_hooks *hooks, const spanprof_meta *meta, uintptr_t address, uintptr_t frame) {
+    static spanprof_meta none; /* nothing set, never written */
     spanprof_i_thread *self = SPANPROF_I_SELF();
     spanprof_i_scope scope;
     const int error = errno;
@@ -3508,8 +3523,7 @@ static void spanprof_i_begin_hooked(spanprof_hooked *h, spanprof_site *site, con
     h->call.name = site->name;
     memset(h->call.scratch, 0, sizeof h->call.scratch);
     h->call.text[0] = 0;
-    if (meta) h->call.meta = *meta;
-    else memset(&h->call.meta, 0, sizeof h->call.meta);
+    h->call.meta = *(meta ? meta : &none); /* a memset of this size is slow to start */
     h->call.meta.set |= site->set;
     if (hooks->prepare) h->prepare_error = hooks->prepare(hooks->user, &h->call);
     errno = error;

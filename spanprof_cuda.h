@@ -17,7 +17,7 @@
  *     are sampled. Before the end: the device (stream) is synchronized. After it: the counters are sampled again. The duration
  *     holds queue delay, device work and the synchronization; it is not the sum of kernel times.
  *     timing: "device-synchronized", "stream-synchronized"; "host" when nothing was waited for. Check hook_error before using
- *     a span as a device measurement. device: "cuda" (unless the span names another); attribute device_index.
+ *     a span as a device measurement. device: "cuda" (unless the span names another) and device_index.
  *   SPANPROF_CUDA_DEVICE_SPAN: a plain span of the launch on the host (it holds the recording of two events, some 2.5 us), and
  *     one on the track of the stream: from the moment the device comes to the scope's work to the end of it, gaps while it waits
  *     for launches included, with the queue delay (device start minus host launch). Pairs are read at later CUDA spans,
@@ -921,7 +921,8 @@ const char *spanprof_i_cuda_enrich(void *stream, spanprof_hook_call *call) {
         }
     }
     if (call->scratch[3]) {
-        SPANPROF_ATTR_I64("device_index", device);
+        call->meta.device_index = device;
+        call->meta.set |= SPANPROF_META_BIT(device_index);
         spanprof_i_cuda_tell_libtorch(device);
         if (SPANPROF_I_LOAD(&spanprof_i_cuda_waiting)) spanprof_i_cuda_resolve_some();
     }

@@ -14,8 +14,8 @@ static struct CUstream_st *stream0, *stream1; /* of device 0 and 1 */
 static const char *text_of(const dr_dump *d, const char *name, spanprof_meta_index member) { return dr_meta_text(d, dr_find(d, name, 0), member); }
 static int64_t number_of(const dr_dump *d, const char *name, spanprof_meta_index member) { return dr_meta_number(d, dr_find(d, name, 0), member); }
 static int64_t device_of(const dr_dump *d, const char *name) {
-    const dr_value *v = dr_attr(d, dr_find(d, name, 0)->pos, "device_index");
-    return v ? v->as.i64 : -1;
+    const dr_span *s = dr_find(d, name, 0);
+    return dr_has(d, s, SPANPROF_META_device_index) ? dr_meta_number(d, s, SPANPROF_META_device_index) : -1;
 }
 /* A span without error, and what its fields must be. */
 static void check_synchronized(const dr_dump *d, const char *name, const char *timing, int device) {

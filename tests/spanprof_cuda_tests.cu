@@ -58,8 +58,8 @@ static uint64_t now_ns(void) { return spanprof_i_monotonic_ns(); }
 static const char *text_of(const dr_dump *d, const char *name, spanprof_meta_index member, size_t nth = 0) { return dr_meta_text(d, dr_find(d, name, nth), member); }
 static int64_t number_of(const dr_dump *d, const char *name, spanprof_meta_index member) { return dr_meta_number(d, dr_find(d, name, 0), member); }
 static int64_t device_of(const dr_dump *d, const char *name) {
-    const dr_value *v = dr_attr(d, dr_find(d, name, 0)->pos, "device_index");
-    return v ? v->as.i64 : -1;
+    const dr_span *s = dr_find(d, name, 0);
+    return dr_has(d, s, SPANPROF_META_device_index) ? dr_meta_number(d, s, SPANPROF_META_device_index) : -1;
 }
 static void check_synchronized(const dr_dump *d, const char *name, const char *timing, int device) {
     CHECK(dr_count(d, name) > 0);

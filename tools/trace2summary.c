@@ -936,19 +936,23 @@ static const record_form record_forms[72] = {
 /* An attribute's value that is JSON already; only readers of JSON make it. */
 #define VALUE_JSON 4u
 
-/* Bits of the metadata that are numbers. */
-#define META_KIND_S 0u
-#define META_KIND_U 1u
-#define META_KIND_I 1u
-#define SPANPROF_I_X(name, kind) | (uint32_t)(META_KIND_##kind << SPANPROF_META_##name)
-#define META_NUMBERS (0u SPANPROF_META_LIST(SPANPROF_I_X))
-static const uint32_t meta_numbers = META_NUMBERS;
+/* Bits of the metadata that are numbers, and of those that have a sign. */
+#define META_NUMBER_S 0u
+#define META_NUMBER_U 1u
+#define META_NUMBER_I 1u
+#define META_SIGNED_S 0u
+#define META_SIGNED_U 0u
+#define META_SIGNED_I 1u
+#define SPANPROF_I_X(name, kind) | (uint32_t)(META_NUMBER_##kind << SPANPROF_META_##name)
+static const uint32_t meta_numbers = 0u SPANPROF_META_LIST(SPANPROF_I_X);
+#undef SPANPROF_I_X
+#define SPANPROF_I_X(name, kind) | (uint32_t)(META_SIGNED_##kind << SPANPROF_META_##name)
+static const uint32_t meta_signed = 0u SPANPROF_META_LIST(SPANPROF_I_X);
 #undef SPANPROF_I_X
 #define META_ALL ((1u << SPANPROF_META_COUNT) - 1u)
 #define SPANPROF_I_X(name, kind) #name,
 static const char *const meta_names[SPANPROF_META_COUNT] = { SPANPROF_META_LIST(SPANPROF_I_X) };
 #undef SPANPROF_I_X
-#define META_IS_SIGNED(index) ((index) == SPANPROF_META_step || (index) == SPANPROF_META_alloc_delta_bytes)
 
 static unsigned bits_in(uint32_t bits) {
     unsigned n = 0;
@@ -5609,7 +5613,7 @@ static void meta_value(textbuf *t, const meta_view *m, unsigned i) {
         text_str(t, "null");
     } else if (!(meta_numbers & 1u << i)) {
         text_json(t, m->text[i]);
-    } else if (META_IS_SIGNED(i)) {
+    } else if (meta_signed & 1u << i) {
         memcpy(&number, &m->number[i], sizeof number);
         text_i64(t, number);
     } else {
