@@ -238,10 +238,10 @@ static void metadata(void) {
     {
         SPANPROF_SPAN_META("all", .phase = "p", .activity = "a", .backend = "b", .dtype = "t", .device = "d", .timing = "host", .module = "m",
                            .graph_node = "g", .step = -3, .input_shapes = "[1, 2]", .output_shapes = "[3]", .alloc_bytes = UINT64_MAX,
-                           .alloc_live_bytes = 1, .alloc_peak_bytes = 2, .alloc_delta_bytes = INT64_MIN, .hook_error = "e");
+                           .alloc_live_bytes = 1, .alloc_peak_bytes = 2, .alloc_delta_bytes = INT64_MIN, .hook_error = "e", .device_index = -2);
     }
     {
-        SPANPROF_SPAN_META("zeros", .step = 0, .alloc_bytes = 0, .alloc_delta_bytes = 0);
+        SPANPROF_SPAN_META("zeros", .step = 0, .alloc_bytes = 0, .alloc_delta_bytes = 0, .device_index = 0);
     }
     {
         SPANPROF_SPAN_META("one", .phase = NULL, .module = "");
@@ -267,11 +267,13 @@ static void metadata(void) {
     CHECK_INT(2, dr_meta_number(d, s, SPANPROF_META_alloc_peak_bytes));
     CHECK_INT(INT64_MIN, dr_meta_number(d, s, SPANPROF_META_alloc_delta_bytes));
     CHECK_STR("e", dr_meta_text(d, s, SPANPROF_META_hook_error));
+    CHECK_INT(-2, dr_meta_number(d, s, SPANPROF_META_device_index));
     /* A number that the macro names is recorded though it is zero; one that it does not name is not. */
     s = dr_find(d, "zeros", 0);
     CHECK(dr_has(d, s, SPANPROF_META_step));
     CHECK(dr_has(d, s, SPANPROF_META_alloc_bytes));
     CHECK(dr_has(d, s, SPANPROF_META_alloc_delta_bytes));
+    CHECK(dr_has(d, s, SPANPROF_META_device_index));
     CHECK(!dr_has(d, s, SPANPROF_META_alloc_live_bytes));
     CHECK(!dr_has(d, s, SPANPROF_META_alloc_peak_bytes));
     CHECK(!dr_has(d, s, SPANPROF_META_phase));

@@ -123,6 +123,37 @@ static void lengths(void) {
     dr_free(d);
 }
 
+/* Texts of every length, begun at every place of a word. */
+static void places(void) {
+    enum { LENGTHS = 18 };
+    static const char letters[] = "abcdefghijklmnopqrstuvwxyz";
+    char first[LENGTHS + 1], second[LENGTHS + 1];
+    dr_dump *d;
+    size_t i, k;
+    session_open("places.dump");
+    for (i = 0; i < LENGTHS; i++)
+        for (k = 0; k < LENGTHS; k++) {
+            snprintf(first, sizeof first, "%.*s", (int)i, letters);
+            snprintf(second, sizeof second, "%.*s", (int)k, letters + 5);
+            SPANPROF_BEGIN_META("places", .phase = first, .activity = second, .backend = "end");
+            SPANPROF_ATTR_STR("text", second);
+            SPANPROF_END();
+        }
+    d = session_close();
+    for (i = 0; i < LENGTHS; i++)
+        for (k = 0; k < LENGTHS; k++) {
+            const dr_span *s = dr_find(d, "places", i * LENGTHS + k);
+            const dr_value *v = dr_attr(d, s->pos, "text");
+            snprintf(first, sizeof first, "%.*s", (int)i, letters);
+            snprintf(second, sizeof second, "%.*s", (int)k, letters + 5);
+            CHECK_STR(first, dr_meta_text(d, s, SPANPROF_META_phase));
+            CHECK_STR(second, dr_meta_text(d, s, SPANPROF_META_activity));
+            CHECK_STR("end", dr_meta_text(d, s, SPANPROF_META_backend));
+            CHECK_STR(second, v ? v->text : NULL);
+        }
+    dr_free(d);
+}
+
 /* More sites than a short span has numbers for. */
 static void many_sites(void) {
     enum { SITES = SPANPROF_SHORT_SITE_MAX + 500 };
@@ -149,6 +180,7 @@ static void many_sites(void) {
 int main(void) {
     bytes();
     lengths();
+    places();
     many_sites();
     return CHECK_DONE();
 }
