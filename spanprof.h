@@ -1870,12 +1870,19 @@ static int spanprof_i_read_at(spanprof_i_session *session, void *out, size_t byt
     spanprof_i_at(&place, offset);
     return ReadFile(session->file, out, SPANPROF_I_CAST(DWORD, bytes), &got, &place) && got == bytes;
 }
-/* A mapping that reaches beyond the end of the file makes the file longer, and never shorter. */
+/* The file is made long enough first. A mapping would do that, too, but Wine's way of it cuts off what another thread appends
+ * meanwhile. */
 static void *spanprof_i_map_file(spanprof_i_session *session, uint64_t offset, size_t bytes, int *error) {
+    static const char zero = 0;
     const uint64_t end = offset + bytes;
-    const HANDLE mapping = CreateFileMappingA(session->file, SPANPROF_I_NULL, PAGE_READWRITE, SPANPROF_I_CAST(DWORD, end >> 32), SPANPROF_I_CAST(DWORD, end & 0xffffffffu), SPANPROF_I_NULL);
     void *p = SPANPROF_I_NULL;
-    *error = 0;
+    spanprof_i_buffer last;
+    HANDLE mapping;
+    last.data = &zero;
+    last.bytes = 1;
+    *error = spanprof_i_write_at(session, &last, 1, end - 1);
+    if (*error) return SPANPROF_I_NULL;
+    mapping = CreateFileMappingA(session->file, SPANPROF_I_NULL, PAGE_READWRITE, SPANPROF_I_CAST(DWORD, end >> 32), SPANPROF_I_CAST(DWORD, end & 0xffffffffu), SPANPROF_I_NULL);
     if (mapping) p = MapViewOfFile(mapping, FILE_MAP_WRITE, SPANPROF_I_CAST(DWORD, offset >> 32), SPANPROF_I_CAST(DWORD, offset & 0xffffffffu), bytes);
     if (!p) *error = spanprof_i_error();
     if (mapping) CloseHandle(mapping);
@@ -2237,10 +2244,13 @@ SPANPROF_I_HOT void spanprof_i_pack(spanprof_i_packer *p, uint64_t word, uint32_
 /* By loads of fixed size: a memcpy of 1 to 7 bytes and the load of their word would wait for each other. */
 static void spanprof_i_pack_bytes(spanprof_i_packer *p, const char *text, size_t bytes) {
     uint64_t word;
-#define SPANPROF_I_PACK(n) { word = 0; memcpy(&word, text, n); spanprof_i_pack(p, word, n); text += n; }
-    for (; bytes >= 8; bytes -= 8) SPANPROF_I_PACK(8)
+    size_t at = 0;
+#define SPANPROF_I_PACK(n) { word = 0; memcpy(&word, text + at, n); spanprof_i_pack(p, word, n); }
+    for (; at + 8 <= bytes; at += 8) SPANPROF_I_PACK(8)
     if (bytes & 4) SPANPROF_I_PACK(4)
+    at += bytes & 4;
     if (bytes & 2) SPANPROF_I_PACK(2)
+    at += bytes & 2;
     if (bytes & 1) SPANPROF_I_PACK(1)
 #undef SPANPROF_I_PACK
 }

@@ -232,11 +232,12 @@ static void under_load(void) {
         dr_dump *d;
         int turn;
         session_open("load.dump");
-        for (turn = 0; turn < 20; turn++) {
+        for (turn = 0; turn < 20 || (!stats.recorded && turn < 100000); turn++) { /* all may be asleep for the first 20 */
             if (turn == round) spanprof_flush();
             spanprof_pause();
             spanprof_stats(&stats);
             spanprof_resume();
+            if (turn >= 20) sched_yield();
         }
         CHECK_INT(SPANPROF_OK, spanprof_stop());
         CHECK_INT(SPANPROF_OK, spanprof_stats(&stats));
