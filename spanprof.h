@@ -2073,7 +2073,8 @@ static void spanprof_i_open_window(spanprof_i_lane *lane, spanprof_i_thread *sel
     spanprof_dump_block *window = lane->window;
     spanprof_dump_anchor anchor;
     spanprof_i_both_clocks(&anchor, 2);
-    SPANPROF_I_STORE(spanprof_i_first_word(window), SPANPROF_I_CAST(uint64_t, 0));
+    SPANPROF_I_STORE(spanprof_i_first_word(window), SPANPROF_I_CAST(uint64_t, 0)); /* says that the header is in motion */
+    SPANPROF_I_SIGNAL_FENCE();
     window->magic = SPANPROF_BLOCK_MAGIC;
     window->lane = lane->id;
     window->seq = lane->seq;

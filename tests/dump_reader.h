@@ -194,7 +194,7 @@ static inline void dr_collect(dr_dump *d) {
             return;
         }
         /* A process may have ended between two stores of a window's header: it was being opened, again or for the first time. */
-        if (d->header.state == SPANPROF_DUMP_RECORDING && (b->state == SPANPROF_BLOCK_FLUSHED || b->state == 0)) {
+        if (b->state == SPANPROF_BLOCK_FLUSHED || (b->state == 0 && d->header.state == SPANPROF_DUMP_RECORDING)) {
             if (b->lane < d->lane_count && b->dropped > d->lanes[b->lane].dropped) d->lanes[b->lane].dropped = b->dropped;
             continue;
         }
@@ -209,7 +209,6 @@ static inline void dr_collect(dr_dump *d) {
         }
         lane = &d->lanes[b->lane];
         if (b->dropped > lane->dropped) lane->dropped = b->dropped;
-        if (b->state == SPANPROF_BLOCK_FLUSHED) continue;
         if (lane->count == lane->room) {
             lane->room = lane->room ? 2 * lane->room : 16;
             lane->blocks = (dr_block *)dr_check(realloc(lane->blocks, lane->room * sizeof *lane->blocks));

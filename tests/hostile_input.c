@@ -304,6 +304,7 @@ static void depths(void) {
 /* A killed process is not a damaged dump: windows that it was about to open again, or for the first time. */
 static void torn(void) {
     spanprof_dump_block b;
+    uint32_t state;
     memcpy(spoilt, dump, SIZE);
     memcpy(&b, spoilt + HEADER + 3 * BLOCK, sizeof b);
     b.state = SPANPROF_BLOCK_FLUSHED;
@@ -316,6 +317,28 @@ static void torn(void) {
     memcpy(spoilt, dump, SIZE);
     memcpy(spoilt + HEADER + 4 * BLOCK, &b, sizeof b);
     CHECK_INT(0, convert_bytes(spoilt, SIZE, NULL));
+    /* One that another thread was about to open again when the process exited or the recording stopped. */
+    for (state = SPANPROF_DUMP_RECORDING; state <= SPANPROF_DUMP_EXITED; state++) {
+        spanprof_dump_header h;
+        const uint64_t none = 0;
+        memcpy(spoilt, dump, SIZE);
+        memcpy(&h, spoilt, sizeof h);
+        h.state = state;
+        memcpy(spoilt, &h, sizeof h);
+        memcpy(spoilt + HEADER + 4 * BLOCK, spoilt + HEADER + BLOCK, BLOCK);
+        memcpy(&b, spoilt + HEADER + BLOCK, sizeof b);
+        b.state = SPANPROF_BLOCK_DONE;
+        b.words = 6;
+        memcpy(spoilt + HEADER + 4 * BLOCK, &b, sizeof b);
+        fix_sums(spoilt);
+        b.state = SPANPROF_BLOCK_FLUSHED;
+        b.seq++;
+        b.sum++;
+        memcpy(spoilt + HEADER + BLOCK, &b, sizeof b);
+        memcpy(spoilt + HEADER + BLOCK + sizeof b, &none, 8);
+        CHECK_INT(0, convert_bytes(spoilt, HEADER + 5 * BLOCK, NULL));
+        CHECK_STR("", said);
+    }
     /* A copy that was being written; its window still has all of it. */
     memcpy(spoilt, dump, SIZE);
     memcpy(&b, spoilt + HEADER + BLOCK, sizeof b);

@@ -136,7 +136,7 @@ static void at_exit(void) {
     int i;
     for (i = 0; i < 15; i++) {
         dr_dump *d;
-        CHECK_INT(5, child_run("SPANPROF=1 SPANPROF_OUT=load.dump TSAN_OPTIONS=report_thread_leaks=0", "program"));
+        CHECK_INT(5, child_run("SPANPROF=1 SPANPROF_OUT=load.dump TSAN_OPTIONS=report_thread_leaks=0:atexit_sleep_ms=50", "program"));
         CHECK_STR("", child_err);
         d = dr_load("load.dump");
         CHECK_STR("", d->error);

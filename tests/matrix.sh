@@ -75,7 +75,8 @@ cell large-windows "" "unit_macros unit_order unit_records life_exit life_thread
 
 # Frames on the heap are not where a scope's address can be compared; a cancelled thread's poison is under the sanitizer's own feet.
 ASAN_OPTIONS=detect_stack_use_after_return=0:use_sigaltstack=0
-export ASAN_OPTIONS
+TSAN_OPTIONS=atexit_sleep_ms=50 # a second for each of hundreds of children
+export ASAN_OPTIONS TSAN_OPTIONS
 for cc in gcc clang; do
     cxx=$([ $cc = gcc ] && echo g++ || echo clang++)
     if works "$cc" $cc -fsanitize=address,undefined -- ; then

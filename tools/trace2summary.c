@@ -1264,8 +1264,10 @@ static void block_take(session *s, dump_input *d, size_t offset, size_t size, in
     if (copy.magic == 0 && copy.seq == 0 && copy.sum == 0 && copy.state == 0) return; /* given out, not yet used */
     state = copy.state;
     if (swap) swap32(&state, 1);
-    /* A window that was being opened, or that holds nothing: its header may be half written. */
+    /* A window that was being opened, or that holds nothing: its header may be half written. Other threads may have been at it
+     * when the process exited, too; the first word is zero then. */
     if (d->head.state == SPANPROF_DUMP_RECORDING && (state == 0 || state == SPANPROF_BLOCK_FLUSHED)) return;
+    if (state == SPANPROF_BLOCK_FLUSHED && words > 0 && *(const uint64_t *)(const void *)(at + d->head.block_header_bytes) == 0) return;
     if (d->head.state == SPANPROF_DUMP_RECORDING && copy.state == SPANPROF_BLOCK_OPEN && !swap) {
         /* The program may still be running: every pass has to see the same window. */
         unsigned char *still = must_alloc(size, 1);
