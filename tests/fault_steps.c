@@ -1,7 +1,7 @@
 /* fault_steps.c - a process that is killed at any instruction. The recorder is run one instruction at a time through the start
  * of a session, a thread's first span, a write-out of its window, the ends of spans from before it, a new site, a flush and the
- * end of the session; after each one the dump is looked at as it would be left behind. Every span known to be complete must be in
- * it, none twice, and the dump must be a good one: for the reader of the tests whenever it has changed, for trace2summary (exit
+ * end of the session; after each one the dump is looked at as it would be left behind, by SIGKILL and by another thread's exit. Every
+ * span known to be complete must be in it, none twice, and the dump must be a good one: for the reader of the tests whenever it has changed, for trace2summary (exit
  * code 0) whenever one of its headers has.
  * SPDX-License-Identifier: MIT */
 #define _GNU_SOURCE
@@ -111,6 +111,13 @@ static int look(uint64_t step, uint64_t before) {
     return good;
 }
 
+/* The state of the dump, which its program, stopped, has mapped. */
+static void mark(uint32_t state) {
+    const int file = open("steps.dump", O_WRONLY);
+    CHECK_INT(sizeof state, pwrite(file, &state, sizeof state, offsetof(spanprof_dump_header, state)));
+    close(file);
+}
+
 int main(void) {
     static unsigned char before[1 << 20], now[1 << 20];
     uint64_t steps = 0, changes = 0, conversions = 0, last_ended = 0;
@@ -154,6 +161,12 @@ int main(void) {
         if (changes++ % 32 == 0 || headers) {
             bad += !CHECK_INT(0, converted());
             conversions++;
+        }
+        if (known->ended > 0 && known->stage < 40 && headers) { /* its first window opens under the lock that an exit needs */
+            mark(SPANPROF_DUMP_EXITED);
+            bad += !look(steps, last_ended);
+            bad += !CHECK_INT(0, converted());
+            mark(SPANPROF_DUMP_RECORDING);
         }
     }
     kill(pid, SIGKILL);
