@@ -341,7 +341,7 @@ typedef struct dump_input {
     uint32_t is_json, shares_sites; /* shares: with the dump before it */
     foreign_load *foreign; /* where it comes from JSON */
     const void *foreign_pid;
-    void **copies; /* blocks that were copied out of a file still being written */
+    void **copies; /* of the blocks' headers */
     size_t copy_count, copy_room;
 } dump_input;
 
@@ -1252,6 +1252,116 @@ static uint64_t word_offset(const dump_input *d, const block_entry *b, uint64_t 
     return b->offset + d->head.block_header_bytes + index * 8;
 }
 
+/* ---- dump reader: blocks of a file that is being written --------------------------------------------------------- */
+
+/* The mapping is private: what is written into it stays as it is, whatever happens to the file. */
+
+/* Makes a block stand still as it is at one moment; false when it never was the same before and after the look. */
+static bool block_freeze(unsigned char *at, size_t size, unsigned char *still) {
+    int tries;
+    for (tries = 0; tries < 1000; tries++) {
+        spanprof_dump_block before, after;
+        memcpy(&before, at, sizeof before);
+        __atomic_thread_fence(__ATOMIC_ACQUIRE);
+        memcpy(still, at, size);
+        __atomic_thread_fence(__ATOMIC_ACQUIRE);
+        memcpy(&after, at, sizeof after);
+        if (before.state != SPANPROF_BLOCK_FLUSHED && before.state == after.state && before.seq == after.seq && before.sum == after.sum) {
+            memcpy(at, still, size);
+            return true;
+        }
+        if (tries % 16 == 15) (void)usleep(100); /* its thread is opening it again */
+    }
+    return false;
+}
+
+/* Takes in what was appended since the file was mapped. */
+static void input_grow(dump_input *d, int fd) {
+#ifdef __linux__
+    enum { MAY_MOVE = 1 }; /* of mremap(2) */
+    struct stat st;
+    uint64_t size;
+    long map;
+    if (!d->mapped || d->moved || fd < 0 || fstat(fd, &st) != 0 || (uintmax_t)st.st_size >= SIZE_MAX) return;
+    size = data_end(fd, (uint64_t)st.st_size);
+    if (size <= d->size || (map = syscall(SYS_mremap, d->data, d->size, (size_t)size, MAY_MOVE)) == -1) return;
+    d->data = (unsigned char *)map;
+    d->size = (size_t)size;
+#else
+    (void)d;
+    (void)fd;
+#endif
+}
+
+/* Blocks that the rest of the program may give back to the file: those that are as the file has them, and stay so. */
+static bool block_is_settled(const dump_input *d, uint32_t state) {
+    return d->head.state != SPANPROF_DUMP_RECORDING || (state == SPANPROF_BLOCK_DONE && !(d->head.flags & SPANPROF_DUMP_RING));
+}
+
+/* A lane of such a file. */
+typedef struct frozen_lane {
+    uint64_t newest; /* 1 + the highest sequence number of its blocks at first; 0: it has none */
+    uint64_t window; /* 1 + its window's */
+} frozen_lane;
+
+/* The header at that byte, if there is one of a lane. */
+static bool block_header(const dump_input *d, size_t at, spanprof_dump_block *h) {
+    memcpy(h, d->data + at, sizeof *h);
+    return h->magic == SPANPROF_BLOCK_MAGIC && h->lane < LANES_MAX;
+}
+static bool block_header_is_whole(const spanprof_dump_block *h) {
+    return h->sum == spanprof_dump_sum(h, offsetof(spanprof_dump_block, sum)) && h->seq < TIME_MAX;
+}
+
+/* Settles what is looked at of a file whose program may still be running: the windows as they are at one moment, that of the
+ * names last, since the others refer to them; of the other blocks what was there before. What is newer is taken out: copies of
+ * a window that is there, blocks that came after it or that a ring writes over, lanes that have begun since. */
+static void dump_freeze(dump_input *d, int fd) {
+    const size_t header = d->head.header_bytes, size = d->head.block_bytes;
+    const bool ring = (d->head.flags & SPANPROF_DUMP_RING) != 0;
+    unsigned char *still = must_alloc(size, 1);
+    frozen_lane *lanes = NULL;
+    size_t count = 0, room = 0, at, end;
+    spanprof_dump_block h;
+    int names;
+    input_grow(d, fd);
+    end = d->size;
+    for (at = header; at < end && end - at >= sizeof h; at += size) {
+        if (!block_header(d, at, &h) || !block_header_is_whole(&h)) continue;
+        must_grow(&lanes, &room, (size_t)h.lane + 1, sizeof *lanes);
+        while (count <= h.lane) lanes[count++] = (frozen_lane){ 0, 0 };
+        if (h.state == SPANPROF_BLOCK_DONE && h.seq + 1 > lanes[h.lane].newest) lanes[h.lane].newest = h.seq + 1;
+        if (d->releasable) release_input(d->data + at, end - at < size ? end - at : size);
+    }
+    for (names = 0; names < 2; names++)
+        for (at = header; at < end && end - at >= size; at += size) {
+            if (!block_header(d, at, &h) || h.state == SPANPROF_BLOCK_DONE || (h.lane == 0) != names) continue;
+            if (!block_freeze(d->data + at, size, still)) continue; /* a killed thread was at it: there is nothing new in it */
+            if (block_header(d, at, &h) && block_header_is_whole(&h) && h.state == SPANPROF_BLOCK_OPEN && h.lane < count) lanes[h.lane].window = h.seq + 1;
+        }
+    input_grow(d, fd);
+    for (at = header; at < d->size && d->size - at >= sizeof h; at += size) {
+        const size_t there = d->size - at < size ? d->size - at : size;
+        bool keep;
+        if (!block_header(d, at, &h)) continue;
+        if (h.state != SPANPROF_BLOCK_DONE) {
+            keep = at < end;
+        } else {
+            const frozen_lane lane = h.lane < count ? lanes[h.lane] : (frozen_lane){ 0, 0 };
+            const uint64_t seq = h.seq, newest = lane.newest > lane.window ? lane.newest : lane.window;
+            keep = seq < newest && seq + 1 != lane.window;
+            if (keep && ring) keep = block_freeze(d->data + at, there, still) && block_header(d, at, &h) && h.seq == seq;
+            if (!block_header_is_whole(&h)) keep = at < end && !ring; /* damage, to be told of */
+        }
+        if (!keep) memset(d->data + at, 0, sizeof h);
+        else if (d->releasable && block_is_settled(d, h.state)) release_input(d->data + at, there);
+    }
+    free(lanes);
+    free(still);
+}
+
+/* ---- dump reader: blocks ------------------------------------------------------------------------------------------ */
+
 /* Takes up the block at that byte, of which `size` bytes are there. */
 static void block_take(session *s, dump_input *d, size_t offset, size_t size, int swap) {
     unsigned char *at = d->data + offset;
@@ -1268,14 +1378,6 @@ static void block_take(session *s, dump_input *d, size_t offset, size_t size, in
      * when the process exited, too; the first word is zero then. */
     if (d->head.state == SPANPROF_DUMP_RECORDING && (state == 0 || state == SPANPROF_BLOCK_FLUSHED)) return;
     if (state == SPANPROF_BLOCK_FLUSHED && words > 0 && *(const uint64_t *)(const void *)(at + d->head.block_header_bytes) == 0) return;
-    if (d->head.state == SPANPROF_DUMP_RECORDING && copy.state == SPANPROF_BLOCK_OPEN && !swap) {
-        /* The program may still be running: every pass has to see the same window. */
-        unsigned char *still = must_alloc(size, 1);
-        memcpy(still, at, size);
-        must_grow(&d->copies, &d->copy_room, d->copy_count + 1, sizeof *d->copies);
-        d->copies[d->copy_count++] = still;
-        at = still;
-    }
     h = (const spanprof_dump_block *)(const void *)at;
     memset(&b, 0, sizeof b);
     b.words = (const uint64_t *)(const void *)(at + d->head.block_header_bytes);
@@ -1320,8 +1422,10 @@ static void blocks_find(session *s, dump_input *d, int swap) {
     uint64_t at;
     size_t i, kept = 0;
     for (at = header; at < d->size && d->size - at >= size; at += size) {
+        spanprof_dump_block h;
+        memcpy(&h, d->data + at, sizeof h);
         block_take(s, d, (size_t)at, (size_t)size, swap);
-        if (d->releasable) release_input(d->data + at, (size_t)size);
+        if (d->releasable && block_is_settled(d, h.state)) release_input(d->data + at, (size_t)size);
     }
     if (at < d->size && d->size - at >= d->head.block_header_bytes) {
         /* The last block is cut off. A copy that its window replaces is dropped below without a word. */
@@ -1560,7 +1664,7 @@ static void record_index(session *s, dump_input *d, block_entry *b, const uint64
 /* The block has been dealt with for now: of a large dump that need not stay in memory. */
 static void block_release(const dump_input *d, const block_entry *b) {
     const unsigned char *at = (const unsigned char *)b->words - d->head.block_header_bytes;
-    if (d->releasable && at >= d->data && at < d->data + d->size) release_input(at, d->head.block_bytes);
+    if (d->releasable && block_is_settled(d, b->head->state)) release_input(at, d->head.block_bytes);
 }
 
 /* Checks a block's records, keeps the valid beginning and collects what they say to the rest of the dump. */
@@ -1762,7 +1866,6 @@ static void sites_name(session *s, dump_input *d) {
 /* Reads all but the events of a dump whose header is read. */
 static void dump_index(session *s, dump_input *d, int swap) {
     size_t i;
-    d->releasable = d->mapped && !swap && d->size > RELEASE_FROM;
     blocks_find(s, d, swap);
     lanes_build(s, d);
     for (i = 0; i < d->block_count; i++) {
@@ -8694,7 +8797,7 @@ static void dump_note(const session *s, const dump_input *d) {
     if (d->head.write_error) diag(d->path, NO_OFFSET, "note: recording stopped early: %s", strerror((int)(d->head.write_error & 0xffff)));
 }
 
-static int read_dump(session *s, const char *path, unsigned char *data, size_t size, int mapped) {
+static int read_dump(session *s, const char *path, int fd, unsigned char *data, size_t size, int mapped) {
     dump_input *d;
     int status;
     must_grow(&s->dumps, &s->dump_room, s->dump_count + 1, sizeof *s->dumps);
@@ -8713,6 +8816,8 @@ static int read_dump(session *s, const char *path, unsigned char *data, size_t s
     }
     d->process = process_of(s, d);
     s->dump_count++;
+    d->releasable = d->mapped && status == 0 && d->size > RELEASE_FROM;
+    if (d->head.state == SPANPROF_DUMP_RECORDING && status == 0) dump_freeze(d, fd);
     dump_index(s, d, status < 0);
     dump_note(s, d);
     s->dropped += d->dropped;
@@ -8794,10 +8899,14 @@ static int read_input(session *s, const char *path) {
         free(data);
         return status;
     }
+    if (is_dump) {
+        status = read_dump(s, path, fd, data, size, mapped);
+    } else {
+        unload_input(data, size, mapped);
+        status = read_json(s, path);
+    }
     if (fd) close(fd);
-    if (is_dump) return read_dump(s, path, data, size, mapped);
-    unload_input(data, size, mapped);
-    return read_json(s, path);
+    return status;
 }
 
 static void session_begin(session *s, const options *opt) {
