@@ -3674,11 +3674,16 @@ spanprof_status spanprof_start(const spanprof_config *config) {
 /* Events in a lane's window, and its spans without end. Reads what the owner may be writing: heads with acquire, so that
  * the words after them are whole. */
 static void spanprof_i_count_window(const spanprof_i_lane *lane, uint64_t base, uint64_t *events, uint64_t *open) {
-    const uint64_t *first = spanprof_i_first_word(lane->window);
-    const uint64_t *word = first;
+    const uint64_t *word = spanprof_i_first_word(lane->window);
+    const uint64_t *const end = word + SPANPROF_I_WORDS;
+    size_t length;
     uint64_t head;
-    for (; (head = SPANPROF_I_ACQUIRE(word)) != 0 && word < first + SPANPROF_I_WORDS; word += spanprof_i_length(head)) {
+    for (; word < end && (head = SPANPROF_I_ACQUIRE(word)) != 0; word += length) {
         const uint64_t type = head & 1u ? SPANPROF_I_CAST(uint64_t, SPANPROF_RECORD_SPAN) : SPANPROF_RECORD_TYPE(head);
+        length = spanprof_i_length(head);
+        /* No head: the window was begun anew in the midst of this look. */
+        if (length > SPANPROF_I_CAST(size_t, end - word) || (!(head & 1u) && length < 2)) return;
+        if ((type == SPANPROF_RECORD_SPAN || type == SPANPROF_RECORD_SPAN_DYN) && !(head & 1u) && length < 3) return;
         switch (type) {
         case SPANPROF_RECORD_SPAN:
         case SPANPROF_RECORD_SPAN_DYN:
