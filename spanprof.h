@@ -1191,7 +1191,10 @@ static spanprof_i_plan spanprof_i_schedule_plan;
 static spanprof_config spanprof_i_config;  /* of the current session, for a forked child */
 static char spanprof_i_config_path[SPANPROF_I_PATH_MAX], spanprof_i_config_name[128];
 #if !SPANPROF_I_WINDOWS
+/* Of the processes that this one was forked from, and that recorded: the first one's dump, the process keys of the last. */
 static char spanprof_i_parent_path[SPANPROF_I_PATH_MAX];
+static uint64_t spanprof_i_ancestors[16];
+static uint32_t spanprof_i_ancestor_count;
 #endif
 static uint64_t spanprof_i_made_device, spanprof_i_made_inode; /* file of the session before */
 static void (*spanprof_i_flush_callback)(int closing);
@@ -1620,6 +1623,12 @@ static void spanprof_i_remove_file(spanprof_i_session *session) {
     spanprof_i_close_file(session);
 }
 
+static int spanprof_i_is_ancestor(uint64_t process_key) {
+    uint32_t i;
+    for (i = 0; i < spanprof_i_ancestor_count && i < 16; i++)
+        if (spanprof_i_ancestors[i] == process_key) return 1;
+    return 0;
+}
 /* Decides about a file that stands where the dump should be. 1: it was an old dump and is gone; 0: leave it alone, *why
  * says why; -1: it changed meanwhile, look again. Only who holds a file's lock may remove it from its path. */
 static int spanprof_i_replace(const char *path, const char **why) {
@@ -1639,9 +1648,11 @@ static int spanprof_i_replace(const char *path, const char **why) {
     }
     n = pread(file, &old, sizeof old, 0);
     if (n == 0 || (n >= 8 && memcmp(old.magic, SPANPROF_DUMP_MAGIC, 8) == 0)) {
+        const int has_key = n >= SPANPROF_I_CAST(ssize_t, offsetof(spanprof_dump_header, sum));
         const int ours = SPANPROF_I_CAST(uint64_t, info.st_dev) == spanprof_i_made_device && SPANPROF_I_CAST(uint64_t, info.st_ino) == spanprof_i_made_inode;
         if (!ours && flock(file, LOCK_EX | LOCK_NB) && errno == EWOULDBLOCK) *why = "is being written by another process, or another module of this one";
-        else if (!ours && n >= SPANPROF_I_CAST(ssize_t, offsetof(spanprof_dump_header, sum)) && old.process_key == spanprof_i_process_key()) *why = "holds this process before its exec";
+        else if (!ours && has_key && old.process_key == spanprof_i_process_key()) *why = "holds this process before its exec";
+        else if (has_key && spanprof_i_is_ancestor(old.process_key)) *why = "holds a process that this one was forked from";
         else if (stat(path, &now) || now.st_dev != info.st_dev || now.st_ino != info.st_ino) result = -1;
         else if (unlink(path)) *why = strerror(errno);
         else result = 1;
@@ -1693,17 +1704,23 @@ static int spanprof_i_create_file(spanprof_i_session *session) {
     return EEXIST;
 }
 
-/* A handler that runs between these may record: "inside" keeps it from waiting for its own thread. */
 #if !SPANPROF_I_GNU
 static void spanprof_i_at_end(void);
 #endif
+static sigset_t spanprof_i_fork_mask; /* the signals of the forking thread: a handler must not come between, for the lock */
 static void spanprof_i_fork_prepare(void) {
+    sigset_t all, before;
+    sigfillset(&all);
+    pthread_sigmask(SIG_BLOCK, &all, &before);
     pthread_mutex_lock(&spanprof_i_mutex);
+    spanprof_i_fork_mask = before;
     *SPANPROF_I_INSIDE() = 1;
 }
 static void spanprof_i_fork_parent(void) {
+    const sigset_t before = spanprof_i_fork_mask;
     *SPANPROF_I_INSIDE() = 0;
     pthread_mutex_unlock(&spanprof_i_mutex);
+    pthread_sigmask(SIG_SETMASK, &before, SPANPROF_I_NULL);
 }
 static void spanprof_i_fork_forget(void);
 static void spanprof_i_fork_child(void) {
@@ -1711,6 +1728,7 @@ static void spanprof_i_fork_child(void) {
     spanprof_i_fork_forget();
     memcpy(&spanprof_i_mutex, &fresh, sizeof fresh);
     *SPANPROF_I_INSIDE() = 0;
+    pthread_sigmask(SIG_SETMASK, &spanprof_i_fork_mask, SPANPROF_I_NULL);
 }
 /* Thread exit and fork handlers, once a process. */
 static int spanprof_i_hooks_into_system(void) {
@@ -2925,7 +2943,8 @@ static void spanprof_i_fork_forget(void) {
     spanprof_i_session *session = spanprof_i_current;
     spanprof_i_reset_thread(self);
     if (!session) return;
-    memcpy(spanprof_i_parent_path, session->path, sizeof spanprof_i_parent_path);
+    if (!spanprof_i_ancestor_count) memcpy(spanprof_i_parent_path, session->path, sizeof spanprof_i_parent_path);
+    spanprof_i_ancestors[spanprof_i_ancestor_count++ % 16u] = session->header->process_key;
     spanprof_i_session_destroy(session);
     spanprof_i_current = SPANPROF_I_NULL;
     spanprof_i_forked = 1;
