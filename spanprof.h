@@ -1107,7 +1107,8 @@ typedef struct spanprof_i_lane {
     spanprof_dump_block *window;
     uint64_t *words;  /* first word of the window */
     uint64_t pos;     /* its position */
-    uintptr_t stack_low, stack_high; /* of the thread that owns the lane: where its local variables are */
+    uintptr_t stack_low, stack_high; /* of the thread that owns the lane: where its local variables are, once it is known */
+    int stack_known;
     spanprof_i_open *stack;
     size_t stack_bytes;
     uint64_t *ended;  /* positions of spans on the stack that another thread has ended; under the lock */
@@ -1463,12 +1464,17 @@ static void spanprof_i_thread_stack(uintptr_t *low, uintptr_t *high) {
     *low = *high = 0;
 #if defined(__linux__) && !defined(__ANDROID__)
     if (SPANPROF_I_CAST(uint64_t, getpid()) == spanprof_i_thread_id()) {
-        /* The main thread's grows down from what the kernel put above it, as far as its limit. */
+        /* The main thread's grows down from what the kernel put above it, as far as its limit. In a process that another thread
+         * forked, that thread is the main one, on its own stack. */
         struct rlimit limit;
         const uintptr_t most = SPANPROF_I_CAST(uintptr_t, 64) << 20;
+        const uintptr_t here = SPANPROF_I_PTR(uintptr_t, &limit);
         *high = SPANPROF_I_CAST(uintptr_t, getauxval(AT_EXECFN));
         *low = *high - (getrlimit(RLIMIT_STACK, &limit) || limit.rlim_cur > most ? most : SPANPROF_I_CAST(uintptr_t, limit.rlim_cur));
-    } else {
+        if (here >= *low && here < *high) return;
+        *low = *high = 0;
+    }
+    {
         pthread_attr_t attributes;
         void *base = SPANPROF_I_NULL;
         size_t bytes = 0;
@@ -2497,14 +2503,20 @@ static uint32_t spanprof_i_named_numbers(const char *fields) {
         SPANPROF_META_LIST(SPANPROF_I_X)
 #undef SPANPROF_I_X
     };
-    uint32_t set = 0, i;
+    uint32_t set = 0, i, depth = 0;
     const char *p;
+    int begins = 1; /* where a designator may stand: at first, and after a comma that is inside nothing */
     for (p = fields; p && *p; p++) {
+        const int may = begins;
+        if (*p == ' ') continue;
+        begins = *p == ',' && !depth;
+        if (*p == '(' || *p == '[' || *p == '{') depth++;
+        else if ((*p == ')' || *p == ']' || *p == '}') && depth) depth--;
         if (*p == '"' || *p == '\'') {
             const char quote = *p++;
             while (*p && *p != quote) p += *p == '\\' && p[1] ? 2 : 1;
             if (!*p) break;
-        } else if (*p == '.') {
+        } else if (*p == '.' && may) {
             const char *word = p + 1;
             size_t length;
             while (*word == ' ') word++;
@@ -2773,8 +2785,15 @@ static spanprof_status spanprof_i_create(spanprof_i_session *session, const span
     }
     session->none.session = session;
     session->none.full = 1;
-    session->ring_blocks = config->mode == SPANPROF_MODE_RING ? SPANPROF_I_CAST(uint32_t, (SPANPROF_I_CAST(uint64_t, config->ring_mb) << 20) / SPANPROF_WINDOW_BYTES) : 0;
-    session->blocks_max = config->max_mb ? ((config->max_mb << 20) - session->header_bytes) / SPANPROF_WINDOW_BYTES : UINT64_MAX / 2 / SPANPROF_WINDOW_BYTES;
+    if (config->mode == SPANPROF_MODE_RING) {
+        const uint64_t blocks = (SPANPROF_I_CAST(uint64_t, config->ring_mb) << 20) / SPANPROF_WINDOW_BYTES;
+        session->ring_blocks = blocks == 0 ? 1u : blocks > 1u << 30 ? 1u << 30 : SPANPROF_I_CAST(uint32_t, blocks);
+    }
+    session->blocks_max = UINT64_MAX / 2 / SPANPROF_WINDOW_BYTES;
+    if (config->max_mb && config->max_mb <= UINT64_MAX >> 20) {
+        const uint64_t bytes = config->max_mb << 20;
+        session->blocks_max = bytes > session->header_bytes ? (bytes - session->header_bytes) / SPANPROF_WINDOW_BYTES : 0;
+    }
     session->limited = config->max_events != 0;
     session->events_left = config->max_events;
     spanprof_i_fill_header(session, config);
@@ -2893,7 +2912,7 @@ static void spanprof_i_attach(spanprof_i_thread *self) {
     lane->rounds = 0;
     lane->taken = lane->pos + SPANPROF_I_CAST(uint64_t, self->next - lane->words);
     spanprof_i_use_stack(lane, self, 0);
-    spanprof_i_thread_stack(&lane->stack_low, &lane->stack_high);
+    lane->stack_known = 0;
     memcpy(name, SPANPROF_I_NAME(), sizeof name);
     if (!name[0]) spanprof_i_system_thread_name(name, sizeof name);
     spanprof_i_define_thread(thread, name);
@@ -2975,10 +2994,22 @@ static void spanprof_i_orphan(const spanprof_i_thread *self) {
     else spanprof_i_count_elsewhere(1);
 }
 
+/* Finds the calling thread's stack when it first matters. Not before: the system's way to it allocates, which a handler that
+ * interrupts malloc, or a malloc that records, can't bear; a scope whose place on the stack is in doubt has neither above it. */
+static void spanprof_i_know_stack(spanprof_i_lane *lane) {
+    const int error = errno;
+    if (lane->stack_known) return;
+    lane->stack_known = 1;
+    spanprof_i_thread_stack(&lane->stack_low, &lane->stack_high);
+    errno = error;
+}
+
 /* Whether a variable lies in a frame that has been left without a word, by longjmp: below a frame that is in use, both on
  * the thread's own stack. Signal stacks and the stacks of coroutines say nothing about it. */
-static int spanprof_i_frame_gone(const spanprof_i_lane *lane, uintptr_t address, uintptr_t frame) {
-    return address < frame && address >= lane->stack_low && frame < lane->stack_high && !spanprof_i_on_signal_stack();
+static int spanprof_i_frame_gone(spanprof_i_lane *lane, uintptr_t address, uintptr_t frame) {
+    if (address >= frame || spanprof_i_on_signal_stack()) return 0;
+    spanprof_i_know_stack(lane);
+    return address >= lane->stack_low && frame < lane->stack_high;
 }
 
 /* A generation of 0 with a lane: a record is being written below us and we are in a signal handler; unless the handler
@@ -3148,7 +3179,8 @@ static void spanprof_i_abandon(spanprof_i_thread *self, spanprof_i_open *at, uin
 }
 
 /* Whether a scope's variable lies on a coroutine's stack or in its frame: neither on the thread's nor on its signal stack. */
-static int spanprof_i_is_elsewhere(const spanprof_i_lane *lane, uintptr_t address) {
+static int spanprof_i_is_elsewhere(spanprof_i_lane *lane, uintptr_t address) {
+    spanprof_i_know_stack(lane);
     return lane->stack_high && (address < lane->stack_low || address >= lane->stack_high) && !spanprof_i_in_signal_stack(address);
 }
 
@@ -3747,10 +3779,12 @@ static void spanprof_i_add_strays(spanprof_i_session *session) {
 static void spanprof_i_collect(spanprof_i_session *session, spanprof_session_stats *out) {
     const uint32_t on = SPANPROF_I_LOAD(&spanprof_i_on);
     const spanprof_i_lane *lane;
+    uint64_t elsewhere;
     memset(out, 0, sizeof *out);
     spanprof_i_add_strays(session);
     for (lane = session->lanes; lane; lane = lane->next) spanprof_i_count_lane(lane, out);
-    out->unfinished -= SPANPROF_I_LOAD(&session->foreign_ends);
+    elsewhere = SPANPROF_I_LOAD(&session->foreign_ends);
+    out->unfinished -= elsewhere < out->unfinished ? elsewhere : out->unfinished; /* other threads may have ended one twice */
     out->dropped += SPANPROF_I_LOAD(&session->header->dropped);
     out->bytes = spanprof_i_file_size(session);
     out->threads = session->threads;
@@ -3827,6 +3861,7 @@ spanprof_status spanprof_schedule(uint64_t skip_first, uint64_t wait, uint64_t w
 
 spanprof_status spanprof_step(void) {
     spanprof_i_cold cold;
+    spanprof_status status;
     if (!SPANPROF_I_ON()) return SPANPROF_ERR_STATE;
     if (!spanprof_i_lock(&cold)) return SPANPROF_ERR_STATE;
     spanprof_i_decide();
@@ -3834,8 +3869,9 @@ spanprof_status spanprof_step(void) {
         spanprof_i_schedule_plan.step++;
         spanprof_i_apply();
     }
+    status = spanprof_i_current ? SPANPROF_OK : SPANPROF_ERR_STATE;
     spanprof_i_unlock(&cold);
-    return spanprof_i_current ? SPANPROF_OK : SPANPROF_ERR_STATE;
+    return status;
 }
 
 spanprof_status spanprof_stats(spanprof_session_stats *out) {

@@ -249,6 +249,10 @@ static void metadata(void) {
     {
         SPANPROF_SPAN_META("none");
     }
+    {
+        const struct { int step; struct { int alloc_bytes; } of[1]; } config = { 0, { { 0 } } };
+        SPANPROF_SPAN_META("expressions", .phase = config.step > 0 ? "later" : "first", .alloc_live_bytes = (uint64_t)(config.of[0].alloc_bytes + config.step));
+    }
     d = session_close();
     s = dr_find(d, "all", 0);
     CHECK_STR("p", dr_meta_text(d, s, SPANPROF_META_phase));
@@ -281,7 +285,12 @@ static void metadata(void) {
     CHECK(!dr_has(d, s, SPANPROF_META_phase));
     CHECK_STR("", dr_meta_text(d, s, SPANPROF_META_module));
     for (i = 0; i < SPANPROF_META_COUNT; i++) CHECK(!dr_has(d, dr_find(d, "none", 0), (spanprof_meta_index)i));
-    CHECK_U64(4, dr_count(d, NULL));
+    /* Members that only an expression names. */
+    s = dr_find(d, "expressions", 0);
+    CHECK(!dr_has(d, s, SPANPROF_META_step));
+    CHECK(!dr_has(d, s, SPANPROF_META_alloc_bytes));
+    CHECK(dr_has(d, s, SPANPROF_META_alloc_live_bytes));
+    CHECK_U64(5, dr_count(d, NULL));
     dr_free(d);
 }
 
