@@ -441,7 +441,8 @@ enum { SPANPROF_I_HANDLE, SPANPROF_I_PAIR, SPANPROF_I_FUNCTION };
 /* One cache line a thread. */
 typedef struct spanprof_i_thread {
     uint32_t generation;    /* equals spanprof_i_on while this thread may record; 0 while a record is being written */
-    uint32_t ended;         /* 1: the thread's destructors have run, it records no more */
+    uint32_t claimer;       /* where on the stack that is: the low half of an address there. SPANPROF_I_ENDED without a lane:
+                               the thread's destructors have run, it records no more */
     uint64_t *next;         /* next free word of the window */
     uint64_t *end;          /* one past the last word that a short span may take */
     uint64_t last;          /* ticks that the next start is relative to */
@@ -496,6 +497,7 @@ SPANPROF_I_HOT spanprof_i_scope spanprof_i_enter(spanprof_site *site, uintptr_t 
     uint64_t now, start, bits;
     uint64_t *word;
     if (!SPANPROF_I_LIKELY(generation == self->generation)) return spanprof_i_enter_slow(site, address, frame);
+    self->claimer = SPANPROF_I_CAST(uint32_t, frame ? frame : address);
     self->generation = 0;
     SPANPROF_I_SIGNAL_FENCE();
     word = self->next;
@@ -531,6 +533,7 @@ SPANPROF_I_HOT void spanprof_i_leave(const spanprof_i_scope *scope) {
     spanprof_i_thread *self = SPANPROF_I_SELF();
     const uint32_t generation = self->generation;
     spanprof_i_open *open;
+    self->claimer = SPANPROF_I_CAST(uint32_t, SPANPROF_I_PTR(uintptr_t, scope));
     self->generation = 0;
     SPANPROF_I_SIGNAL_FENCE();
     open = self->top - 1;
@@ -1067,6 +1070,9 @@ static inline uint64_t spanprof_dump_sum(const void *data, size_t bytes) {
 #define SPANPROF_I_ROOM (SPANPROF_I_WORDS - SPANPROF_I_TAIL)
 #define SPANPROF_I_HIGHEST UINTPTR_MAX
 #define SPANPROF_I_WAITING_MAX 256 /* depth at which no coroutine's scope outlives the scope around it */
+#define SPANPROF_I_SAME_FRAME_MAX 64 /* open spans among which a scope that left by longjmp is looked for by its address */
+#define SPANPROF_I_SIGNAL_FRAME_MIN 512u /* bytes that the system puts on the stack below what a signal interrupts, at least */
+#define SPANPROF_I_ENDED 1u
 #define SPANPROF_I_LANES_MAX ((1u << SPANPROF_POS_LANE_BITS) - 1u)
 #define SPANPROF_I_PATH_MAX 1024
 
@@ -1169,6 +1175,7 @@ SPANPROF_API uint32_t spanprof_i_tsc = 0;
 /* The stack of a thread without a lane: the sentinel alone. */
 #define SPANPROF_I_NO_STACK { SPANPROF_I_NULL, SPANPROF_I_HIGHEST, 0, 0, 0, 0 }
 static spanprof_i_open spanprof_i_no_stack[2] = { SPANPROF_I_NO_STACK, SPANPROF_I_NO_STACK };
+static int spanprof_i_has_ended(const spanprof_i_thread *self) { return !self->lane && self->claimer == SPANPROF_I_ENDED; }
 static void spanprof_i_reset_thread(spanprof_i_thread *self) {
     memset(self, 0, sizeof *self);
     self->top = self->limit = self->bottom = spanprof_i_no_stack + 1;
@@ -2947,7 +2954,7 @@ static void spanprof_i_thread_exit(void *value) {
 #endif
     if (!spanprof_i_lock(&cold)) return;
     spanprof_i_detach(self);
-    self->ended = 1;
+    self->claimer = SPANPROF_I_ENDED;
 #if SPANPROF_NO_TLS && !SPANPROF_I_WINDOWS
     pthread_setspecific(spanprof_i_key, &spanprof_i_keyless);
     free(keyed);
@@ -3012,16 +3019,25 @@ static int spanprof_i_frame_gone(spanprof_i_lane *lane, uintptr_t address, uintp
     return address >= lane->stack_low && frame < lane->stack_high;
 }
 
-/* A generation of 0 with a lane: a record is being written below us and we are in a signal handler; unless the handler
- * jumped out of it. That shows when the innermost scope's frame is gone, and the record's with it. */
+/* A generation of 0 with a lane: a record is being written above us and we are in a signal handler; unless the handler
+ * jumped out of it. That shows when this frame is not a signal's frame below the place of the record, or when the frame of the
+ * innermost scope is gone, and the record's with it. */
 static int spanprof_i_jumped_out(const spanprof_i_thread *self, uintptr_t frame) {
-    return !*SPANPROF_I_INSIDE() && spanprof_i_frame_gone(self->lane, self->top[-1].address, frame);
+    const uint32_t below = self->claimer - SPANPROF_I_CAST(uint32_t, frame); /* modulo 2^32 */
+    if (*SPANPROF_I_INSIDE() || spanprof_i_on_signal_stack()) return 0;
+    if (below < SPANPROF_I_SIGNAL_FRAME_MIN || below > UINT32_MAX / 2) {
+        spanprof_i_know_stack(self->lane);
+        if (frame >= self->lane->stack_low && frame < self->lane->stack_high) return 1;
+    }
+    return spanprof_i_frame_gone(self->lane, self->top[-1].address, frame);
 }
 static void spanprof_i_repair(spanprof_i_thread *self) {
-    uint64_t *word = self->lane->words;
+    uint64_t *word = self->lane->words, *last = word;
     const uint64_t now = spanprof_i_now();
-    while (*word) word += spanprof_i_length(*word);
+    for (; *word; word += spanprof_i_length(*word)) last = word;
     self->next = word;
+    /* A span that was written and not yet on the stack: nobody ends it. */
+    if (*last & 1u && *last >> SPANPROF_SHORT_DURATION_SHIFT == 0 && self->top[-1].word != last) self->lane->left_open++;
     if (spanprof_i_record(self, SPANPROF_RECORD_TIME, 0, 0, &now, 1, 0)) self->last = now;
 }
 
@@ -3043,7 +3059,7 @@ static uint32_t spanprof_i_join(spanprof_i_thread *self) {
 /* The rest of spanprof_i_claim: everything but the common case. */
 static SPANPROF_I_COLD uint32_t spanprof_i_claim_slow(spanprof_i_thread *self, uint32_t on, uintptr_t frame) {
     if (on == 0 || (on != 1 && (on & 1u))) return 0; /* off; paused */
-    if (self->ended) return 1;
+    if (spanprof_i_has_ended(self)) return 1;
     if (self->lane && self->generation == 0) {
         if (!spanprof_i_jumped_out(self, frame)) return 1;
         spanprof_i_repair(self);
@@ -3054,6 +3070,7 @@ static SPANPROF_I_COLD uint32_t spanprof_i_claim_slow(spanprof_i_thread *self, u
         if (on < 2) return on;
         if (on & 1u) return 0;
     }
+    self->claimer = SPANPROF_I_CAST(uint32_t, frame);
     self->generation = 0;
     SPANPROF_I_SIGNAL_FENCE();
     if (self->lane->window && self->lane->cycle != SPANPROF_I_LOAD(&self->lane->session->cycle)) {
@@ -3069,6 +3086,7 @@ static SPANPROF_I_COLD uint32_t spanprof_i_claim_slow(spanprof_i_thread *self, u
 static uint32_t spanprof_i_try_claim(spanprof_i_thread *self, uintptr_t frame) {
     const uint32_t on = SPANPROF_I_LOAD(&spanprof_i_on);
     if (!SPANPROF_I_LIKELY(on == self->generation && on != 0)) return spanprof_i_claim_slow(self, on, frame);
+    self->claimer = SPANPROF_I_CAST(uint32_t, frame);
     self->generation = 0;
     SPANPROF_I_SIGNAL_FENCE();
     return on;
@@ -3090,6 +3108,7 @@ static uint32_t spanprof_i_claim_event(spanprof_i_thread *self, uintptr_t frame)
 static uint32_t spanprof_i_claim_end(spanprof_i_thread *self) {
     const uint32_t generation = self->lane ? self->generation : 0;
     if (!generation) return 0;
+    self->claimer = SPANPROF_I_CAST(uint32_t, spanprof_i_frame());
     self->generation = 0;
     SPANPROF_I_SIGNAL_FENCE();
     return generation;
@@ -3174,7 +3193,10 @@ static int spanprof_i_deepen(spanprof_i_thread *self) {
 /* Ends an open span that nothing else will end; its record says so. */
 static void spanprof_i_abandon(spanprof_i_thread *self, spanprof_i_open *at, uint64_t now) {
     const uint64_t pos = spanprof_i_open_pos(self->lane, at);
-    const int in_window = spanprof_i_take(self, at).word != SPANPROF_I_NULL;
+    const uint64_t *const word = spanprof_i_take(self, at).word;
+    const int in_window = word != SPANPROF_I_NULL;
+    /* A handler jumped out of its end, after that was written. */
+    if (word && (*word & 1u ? *word >> SPANPROF_SHORT_DURATION_SHIFT : word[2]) != 0) return;
     if (pos && spanprof_i_record_end(self, 1, pos, now) && !in_window) SPANPROF_I_ADD(&self->lane->open_before, UINT64_MAX);
 }
 
@@ -3199,15 +3221,27 @@ static void spanprof_i_abandon_inside(spanprof_i_thread *self, spanprof_i_open *
     }
 }
 
-/* longjmp leaves spans open: a scope's variable in a frame that is gone, or at the very address of the new one, tells. The
- * pairs inside such a scope go with it. */
+/* The open scope whose variable is at that address, among the innermost ones; NULL if there is none. */
+static spanprof_i_open *spanprof_i_scope_at(const spanprof_i_thread *self, uintptr_t address) {
+    spanprof_i_open *at = self->top;
+    int looks;
+    for (looks = 0; looks < SPANPROF_I_SAME_FRAME_MAX && at-- > self->bottom; looks++)
+        if (spanprof_i_is_scope(at) && (at->address & ~SPANPROF_I_CAST(uintptr_t, 1)) == address) return at;
+    return SPANPROF_I_NULL;
+}
+
+/* longjmp leaves spans open: a scope's variable in a frame that is gone, or at the very address of the new one, tells; of
+ * functions that were inlined into one frame, the outermost is the first to come back to its address. What is inside such a
+ * scope goes with it. */
 static void spanprof_i_sweep(spanprof_i_thread *self, uintptr_t address, uintptr_t frame) {
     for (;;) {
-        spanprof_i_open *scope = self->top - 1;
+        spanprof_i_open *scope = spanprof_i_scope_at(self, address);
         uint64_t now;
-        while (scope >= self->bottom && !spanprof_i_is_scope(scope)) scope--;
-        if (scope < self->bottom) return;
-        if ((scope->address & ~SPANPROF_I_CAST(uintptr_t, 1)) != address && !spanprof_i_frame_gone(self->lane, scope->address, frame)) return;
+        if (!scope) {
+            scope = self->top - 1;
+            while (scope >= self->bottom && !spanprof_i_is_scope(scope)) scope--;
+            if (scope < self->bottom || !spanprof_i_frame_gone(self->lane, scope->address, frame)) return;
+        }
         now = spanprof_i_now();
         spanprof_i_abandon_inside(self, scope, now);
         spanprof_i_abandon(self, scope, now);
@@ -3256,7 +3290,9 @@ static spanprof_i_open *spanprof_i_start_span(spanprof_i_thread *self, spanprof_
 static SPANPROF_I_NOINLINE spanprof_span spanprof_i_open_span(spanprof_site *site, const char *name, uintptr_t address, uintptr_t frame, spanprof_i_scope *scope) {
     spanprof_i_thread *self = SPANPROF_I_SELF();
     spanprof_span span = { 0u };
-    const uint32_t generation = spanprof_i_claim_event(self, frame);
+    /* A scope's variable stands in its function's frame, above all that is called from there. */
+    const uintptr_t place = address > frame && !(address & SPANPROF_I_NO_SCOPE) ? address : frame;
+    const uint32_t generation = spanprof_i_claim_event(self, place);
     const spanprof_i_open *open = SPANPROF_I_NULL;
     if (generation) {
         spanprof_i_sweep(self, address, frame);
@@ -3340,7 +3376,7 @@ static void spanprof_i_tell_owner(const spanprof_i_thread *self, uint64_t pos) {
 static void spanprof_i_finish_foreign(spanprof_i_thread *self, spanprof_span span, uint64_t now) {
     spanprof_i_cold cold;
     uint32_t generation;
-    if (!self->lane && !self->ended && SPANPROF_I_ON()) spanprof_i_join(self);
+    if (!self->lane && !spanprof_i_has_ended(self) && SPANPROF_I_ON()) spanprof_i_join(self);
     generation = spanprof_i_claim_end(self);
     if (!generation) return;
     if (span.pos >> (SPANPROF_POS_WORD_BITS + SPANPROF_POS_LANE_BITS) == (self->lane->session->number & 1023u) && spanprof_i_record_end(self, 0, span.pos, now)) {
@@ -3457,7 +3493,7 @@ static void spanprof_i_push_at(spanprof_site *site, const char *name, const span
     spanprof_span span = { 0u };
     if (!recording) {
         const uint32_t on = SPANPROF_I_LOAD(&spanprof_i_on); /* may have been resumed meanwhile: the claim decides */
-        if (on > 1 && !self->lane && !self->ended) spanprof_i_join(self);
+        if (on > 1 && !self->lane && !spanprof_i_has_ended(self)) spanprof_i_join(self);
         generation = on > 1 ? spanprof_i_claim_end(self) : 0;
     } else {
         spanprof_i_sweep(self, 0, frame);
@@ -4102,7 +4138,7 @@ void __cyg_profile_func_enter(void *address, void *caller) {
     if (on == 0 || (on != 1 && (on & 1u)) || *SPANPROF_I_INSIDE() || (self->lane && !self->generation)) return;
     function = spanprof_i_find_function(SPANPROF_I_PTR(uintptr_t, address));
     if (!function) return;
-    scope = spanprof_i_enter(&function->site, spanprof_i_address_inside(self->top - 1), 0, SPANPROF_I_LOAD(&spanprof_i_on));
+    scope = spanprof_i_enter(&function->site, spanprof_i_address_inside(self->top - 1), SPANPROF_I_FRAME(), SPANPROF_I_LOAD(&spanprof_i_on));
     if (!scope.word) return;
     self->top[-1].ticks = scope.start;
     self->top[-1].kind = SPANPROF_I_FUNCTION;

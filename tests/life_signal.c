@@ -8,6 +8,7 @@
 
 #include <errno.h>
 #include <pthread.h>
+#include <setjmp.h>
 #include <signal.h>
 #include <stdlib.h>
 #include <sys/mman.h>
@@ -158,6 +159,49 @@ static void first(void) {
     dr_free(d);
 }
 
+/* A handler that jumps out of whatever it interrupts, records included: it costs an event at most, not the thread. */
+static sigjmp_buf back;
+static volatile sig_atomic_t armed;
+static void jumper(int number) {
+    (void)number;
+    if (!armed) return;
+    armed = 0;
+    siglongjmp(back, 1);
+}
+__attribute__((noinline)) static void endless(void) {
+    for (;;) {
+        SPANPROF_SPAN("inner");
+    }
+}
+static void jumps(void) {
+    enum { JUMPS = 60 };
+    static volatile int i;
+    dr_dump *d;
+    session_open("jumps.dump");
+    signal(SIGALRM, jumper);
+    {
+        SPANPROF_SPAN("around");
+        for (i = 0; i < JUMPS; i++) {
+            if (!sigsetjmp(back, 1)) {
+                armed = 1;
+                timer(500 + i % 7);
+                endless();
+            }
+            SPANPROF_BEGIN("landed");
+            SPANPROF_END();
+        }
+        timer(0);
+    }
+    for (i = 0; i < 100; i++) {
+        SPANPROF_SPAN("later");
+    }
+    d = session_close();
+    CHECK_U64(100, dr_count(d, "later"));
+    CHECK_U64(JUMPS, dr_count(d, "landed") + dr_dropped(d));
+    CHECK_U64(1, dr_count(d, "around"));
+    dr_free(d);
+}
+
 int main(void) {
     region = mmap(NULL, 3 * STACK, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
     if (region == MAP_FAILED) return 1;
@@ -165,5 +209,6 @@ int main(void) {
     own_stack();
     another_stack(1);
     another_stack(0);
+    if (!CHECK_SANITIZED) jumps(); /* a sanitizer holds signals back until the next system call */
     return CHECK_DONE();
 }

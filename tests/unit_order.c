@@ -163,6 +163,43 @@ static void longjmps(void) {
     dr_free(d);
 }
 
+/* Functions that were inlined into one frame: nothing there is gone but the scopes themselves. */
+#define INLINED __attribute__((always_inline)) static inline
+INLINED void innermost(void) {
+    SPANPROF_SPAN("innermost");
+    if (*SPANPROF_VERSION) longjmp(back, 1);
+}
+INLINED void middle(void) {
+    SPANPROF_SPAN("middle");
+    innermost();
+}
+INLINED void outermost(void) {
+    SPANPROF_SPAN("outermost");
+    middle();
+}
+static void inlined(void) {
+    static volatile unsigned round;
+    static unsigned deepest;
+    dr_dump *d;
+    size_t i;
+    session_open("inlined.dump");
+    for (round = 0; round < 20000; round++)
+        if (!setjmp(back)) outermost();
+    {
+        SPANPROF_SPAN("after");
+    }
+    d = session_close();
+    CHECK_U64(1, dr_count(d, "after"));
+    CHECK_U64(0, dr_dropped(d));
+    CHECK(dr_unfinished(d, NULL) <= 3);
+    for (i = 0; i < d->spans_count; i++) {
+        const unsigned depth = dr_depth(d, &d->spans[i]);
+        if (depth > deepest) deepest = depth;
+    }
+    CHECK(deepest < 5);
+    dr_free(d);
+}
+
 /* A mark where the jump lands ends what it left; so does an attribute, which belongs to the span around it. */
 __attribute__((noinline)) static void fall(void) {
     SPANPROF_SPAN("fallen");
@@ -407,6 +444,7 @@ int main(void) {
     too_many();
     another_thread();
     longjmps();
+    inlined();
     landings();
     coroutines();
     given_up();
