@@ -1055,6 +1055,7 @@ static inline uint64_t spanprof_dump_sum(const void *data, size_t bytes) {
 #include <sys/uio.h>
 #include <unistd.h>
 #if defined(__linux__)
+#include <link.h>
 #include <sys/auxv.h>
 #include <sys/prctl.h>
 #include <sys/syscall.h>
@@ -1760,6 +1761,24 @@ static int spanprof_i_hooks_into_system(void) {
 }
 static void spanprof_i_watch_thread(spanprof_i_thread *self) { pthread_setspecific(spanprof_i_key, self); }
 #if defined(__PIC__) && !defined(__PIE__)
+/* Position-independent code may be a library's, which can be unloaded, or the program's. */
+static int spanprof_i_is_library(void) {
+#if defined(__linux__)
+    const unsigned char *at = SPANPROF_I_PTR(const unsigned char *, SPANPROF_I_CAST(uintptr_t, getauxval(AT_PHDR)));
+    const size_t count = SPANPROF_I_CAST(size_t, getauxval(AT_PHNUM)), size = SPANPROF_I_CAST(size_t, getauxval(AT_PHENT));
+    const uintptr_t here = SPANPROF_I_PTR(uintptr_t, &spanprof_i_mutex);
+    uintptr_t bias = 0;
+    ElfW(Phdr) header;
+    size_t i;
+    if (!at || size < sizeof header) return 1;
+    for (i = 0; i < count; i++) {
+        memcpy(&header, at + i * size, sizeof header);
+        if (header.p_type == PT_PHDR) bias = SPANPROF_I_PTR(uintptr_t, at) - SPANPROF_I_CAST(uintptr_t, header.p_vaddr);
+        if (header.p_type == PT_LOAD && here - bias - SPANPROF_I_CAST(uintptr_t, header.p_vaddr) < SPANPROF_I_CAST(uintptr_t, header.p_memsz)) return 0;
+    }
+#endif
+    return 1;
+}
 static void spanprof_i_unhook_from_system(void) {
 #if !SPANPROF_NO_TLS
     if (spanprof_i_key_made) pthread_key_delete(spanprof_i_key);
@@ -2070,8 +2089,8 @@ static void spanprof_i_tell(spanprof_i_session *session, const char *what, int e
     char line[SPANPROF_I_PATH_MAX + 256];
     const int before = errno;
     if (spanprof_i_exchange(&session->told, 1)) return;
-    snprintf(line, sizeof line, "spanprof: %s: %s%s%s; recording stops here, what is dropped is counted\n", session->path, what, error ? ": " : "",
-             error ? strerror(error) : "");
+    snprintf(line, sizeof line, "spanprof: %s: %s%s%s; %s\n", session->path, what, error ? ": " : "", error ? strerror(error) : "",
+             session->header ? "recording stops here, what is dropped is counted" : "nothing is recorded");
     spanprof_i_say(line);
     errno = before;
 }
@@ -4008,6 +4027,7 @@ spanprof_status spanprof_flush(void) {
 static void spanprof_i_at_end(void) {
 #if defined(__PIC__) && !defined(__PIE__) && !SPANPROF_I_WINDOWS
     spanprof_i_thread *self = SPANPROF_I_SELF();
+    const int is_library = spanprof_i_is_library();
 #endif
     spanprof_i_cold cold;
     if (SPANPROF_I_LOAD(&spanprof_i_on) == 0) return; /* 1: another thread may be opening the session, so wait for it */
@@ -4015,7 +4035,7 @@ static void spanprof_i_at_end(void) {
     if (!spanprof_i_lock(&cold)) return;
     if (spanprof_i_current) spanprof_i_close_books(spanprof_i_current, SPANPROF_DUMP_EXITED);
 #if defined(__PIC__) && !defined(__PIE__) && !SPANPROF_I_WINDOWS
-    if (spanprof_i_current) {
+    if (is_library && spanprof_i_current) {
         spanprof_i_session *session = spanprof_i_current;
         SPANPROF_I_PUBLISH(&spanprof_i_on, 0u);
         SPANPROF_I_STORE(&spanprof_i_current, SPANPROF_I_CAST(spanprof_i_session *, SPANPROF_I_NULL));
@@ -4023,7 +4043,7 @@ static void spanprof_i_at_end(void) {
         if (self->lane && self->lane->session == session) spanprof_i_detach(self);
         if (--session->refs == 0) spanprof_i_session_destroy(session);
     }
-    spanprof_i_unhook_from_system();
+    if (is_library) spanprof_i_unhook_from_system();
 #endif
     spanprof_i_unlock(&cold);
 }
