@@ -290,17 +290,51 @@ static void daemons(void) {
     CHECK_INT(0, child_run("SPANPROF=1 SPANPROF_OUT=daemon3.dump", "program daemon3"));
 }
 
+/* A line of forks, each of which outlives the one before: nobody's dump is taken for an old one. */
+static int family(void) {
+    pid_t before = getpid();
+    spans("first", 100);
+    if (fork() > 0) return 0;
+    while (getppid() == before) usleep(1000);
+    spans("second", 200);
+    before = getpid();
+    if (fork() > 0) return 0;
+    while (getppid() == before) usleep(1000);
+    spans("third", 300);
+    return 0;
+}
+static void generations(void) {
+    static char names[sizeof child_out];
+    static const char *const span[] = { "first", "second", "third" };
+    int found[3] = { 0, 0, 0 }, i;
+    char *path;
+    CHECK_INT(0, child_run("SPANPROF=1 SPANPROF_OUT=family.dump", "program family"));
+    for (i = 0; i < 200 && child_command("test $(ls family.dump* | wc -l) -eq 3 && sleep 0.2"); i++) usleep(20000);
+    CHECK_INT(0, child_command("ls family.dump*"));
+    snprintf(names, sizeof names, "%s", child_out);
+    for (path = strtok(names, "\n"); path; path = strtok(NULL, "\n")) {
+        dr_dump *d = dr_load(path);
+        CHECK_STR("", d->error);
+        for (i = 0; i < 3; i++)
+            if (dr_count(d, span[i])) found[i] += (int)dr_count(d, NULL);
+        dr_free(d);
+    }
+    for (i = 0; i < 3; i++) CHECK_INT(100 * (i + 1), found[i]);
+}
+
 int main(int argc, char **argv) {
     child_self = argv[0];
     if (argc > 2 && !strcmp(argv[2], "leaf")) return spans("leaf", 100), 0;
     if (argc > 2 && !strcmp(argv[2], "vfork")) return vforked("/proc/self/exe");
     if (argc > 2 && !strcmp(argv[2], "daemon")) return daemonized();
     if (argc > 2 && !strcmp(argv[2], "daemon3")) return short_spans(3), daemon(1, 0) ? 1 : (short_spans(100000), 0);
+    if (argc > 2 && !strcmp(argv[2], "family")) return family();
     simple();
     scopes();
     quiet();
     threads();
     same_environment();
     daemons();
+    generations();
     return CHECK_DONE();
 }

@@ -140,9 +140,46 @@ static void busy(void) {
     dr_free(d);
 }
 
+/* Figures are asked for while windows are begun anew: values that look like heads of records stand in them. */
+static int attributes_go_on; /* atomic */
+static void *attributes(void *unused) {
+    int64_t i = 0;
+    while (__atomic_load_n(&attributes_go_on, __ATOMIC_RELAXED)) {
+        SPANPROF_SPAN("request");
+        SPANPROF_ATTR_I64("value", (i++ & 7) * 2 + 4);
+        SPANPROF_ATTR_I64("value", INT64_C(0x7fff0000) + 2 * (i & 63));
+    }
+    return unused;
+}
+static void figures(void) {
+    pthread_t thread[3];
+    spanprof_session_stats stats;
+    spanprof_config config;
+    dr_dump *d;
+    int i;
+    memset(&config, 0, sizeof config);
+    config.mode = SPANPROF_MODE_RING;
+    config.ring_mb = 1;
+    session_open_with(config, "figures.dump");
+    __atomic_store_n(&attributes_go_on, 1, __ATOMIC_RELAXED);
+    for (i = 0; i < 3; i++) pthread_create(&thread[i], NULL, attributes, NULL);
+    for (i = 0; i < 2000; i++) {
+        if (!CHECK_INT(SPANPROF_OK, spanprof_stats(&stats)) || !CHECK_RANGE(0, 6, (double)stats.unfinished)) break; /* an end may be counted and not yet taken off */
+        if (i % 16 == 0) usleep(200);
+    }
+    __atomic_store_n(&attributes_go_on, 0, __ATOMIC_RELAXED);
+    for (i = 0; i < 3; i++) pthread_join(thread[i], NULL);
+    CHECK_INT(SPANPROF_OK, spanprof_stop());
+    d = dr_load("figures.dump");
+    CHECK_STR("", d->error);
+    CHECK(dr_count(d, "request") > 0);
+    dr_free(d);
+}
+
 int main(void) {
     one_after_the_other();
     memory();
     busy();
+    figures();
     return CHECK_DONE();
 }
