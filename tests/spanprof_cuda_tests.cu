@@ -728,7 +728,7 @@ static const struct { const char *name; void (*run)(void); const char *not_under
     { "kernel_parity", kernel_parity, NULL }, { "quickstart", quickstart, NULL }, { "buffers", buffers, NULL }, { "memory_figures", memory_figures, NULL },
     { "captures", captures, NULL }, { "pending_errors", pending_errors, NULL }, { "out_of_memory", out_of_memory, NULL },
     { "sticky_errors", sticky_errors, "the illegal access is the sanitizer's then" },
-    { "after_fork", after_fork, NULL }, { "at_exit", at_exit, NULL }, { "device_reset", device_reset, NULL }, { "threads", threads, NULL },
+    { "after_fork", after_fork, "a forked child can hang in the sanitizer" }, { "at_exit", at_exit, NULL }, { "device_reset", device_reset, NULL }, { "threads", threads, NULL },
     { "device_spans", device_spans, NULL }, { "device_clock", device_clock, NULL }, { "never_waits", never_waits, NULL }, { "two_devices", two_devices, NULL },
 };
 
