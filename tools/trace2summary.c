@@ -7369,7 +7369,8 @@ static void write_svg(session *s, output *o) {
  *     compare_main(argc, argv, summarise)   argv behind the word "compare"; returns the exit code
  *
  * Laws, held for every input: a higher tolerance never adds a regression; a summary compared with itself has none; an input
- * that is missing, empty, incomplete, of another schema or with a key twice never passes.
+ * that is missing, empty, incomplete, of another schema or with a key twice never passes. A key is what a row stands for: the
+ * key fields, the kind and, where rows are kept apart by process, the process; its pid is of one run alone.
  */
 
 /* ---- a small strict JSON document ---------------------------------------------------------------------------------- */
@@ -7524,6 +7525,9 @@ static const char *const compare_fields[KEY_FIELDS] = {"name", "phase", "activit
 
 typedef struct {
     slice field[KEY_FIELDS]; /* p NULL: absent or null */
+    slice kind, process;     /* process: of --by-process */
+    int64_t pid;             /* tells processes of one name apart within a run; another run has others */
+    int64_t ordinal;         /* of the process among those of its name, by pid */
     int64_t value, calls;
 } compare_row;
 
@@ -7554,7 +7558,14 @@ static int compare_order(const compare_row *a, const compare_row *b) {
         const int order = absent ? absent : slice_order(a->field[i], b->field[i]);
         if (order) return order;
     }
-    return 0;
+    if (slice_order(a->kind, b->kind)) return slice_order(a->kind, b->kind);
+    if (slice_order(a->process, b->process)) return slice_order(a->process, b->process);
+    return (a->ordinal > b->ordinal) - (a->ordinal < b->ordinal);
+}
+static int compare_process_order(const void *a, const void *b) {
+    const compare_row *const x = a, *const y = b;
+    const int order = slice_order(x->process, y->process);
+    return order ? order : (x->pid > y->pid) - (x->pid < y->pid);
 }
 static int compare_order_void(const void *a, const void *b) { return compare_order(a, b); }
 
@@ -7571,20 +7582,29 @@ static bool compare_refuse(const compare_run *run, const doc_value *where, const
     return false;
 }
 
+/* A text of a row's key, left as it is where the member is absent or null. */
+static bool compare_take_text(const compare_run *run, const doc_value *object, const char *member, slice *text) {
+    const doc_value *const f = doc_member(&run->json, object, member);
+    if (!f || f->kind == DOC_NULL) return true;
+    if (f->kind != DOC_STRING) return compare_refuse(run, f, "a key field is no text");
+    *text = f->text;
+    return true;
+}
+
 /* One row; key fields may also lie beside the figures. */
 static bool compare_take_row(compare_run *run, const doc_value *v, const char *metric) {
-    const doc_value *const key = doc_member(&run->json, v, "key");
+    const doc_value *key = doc_member(&run->json, v, "key");
     compare_row row;
     int64_t errors = 0;
     int good;
     memset(&row, 0, sizeof row);
+    row.kind = SLICE("span");
     if (v->kind != DOC_OBJECT) return compare_refuse(run, v, "a row is no object");
-    for (int i = 0; i < KEY_FIELDS; i++) {
-        const doc_value *const f = doc_member(&run->json, key && key->kind == DOC_OBJECT ? key : v, compare_fields[i]);
-        if (!f || f->kind == DOC_NULL) continue;
-        if (f->kind != DOC_STRING) return compare_refuse(run, f, "a key field is no text");
-        row.field[i] = f->text;
-    }
+    if (!key || key->kind != DOC_OBJECT) key = v;
+    for (int i = 0; i < KEY_FIELDS; i++)
+        if (!compare_take_text(run, key, compare_fields[i], &row.field[i])) return false;
+    if (!compare_take_text(run, v, "kind", &row.kind) || !compare_take_text(run, key, "process", &row.process)) return false;
+    if (compare_number(doc_member(&run->json, key, "pid"), &row.pid) < 0) return compare_refuse(run, key, "a row's pid is no whole number");
     if (!row.field[KEY_NAME].p) return compare_refuse(run, v, "a row has no name");
     good = compare_number(doc_member(&run->json, v, "calls"), &row.calls);
     if (good != 1) return compare_refuse(run, v, "a row's calls are missing or no whole number");
@@ -7646,6 +7666,12 @@ static bool compare_take(compare_run *run, const compare_options *o) {
     for (size_t i = (size_t)(rows - run->json.list) + 1; i < rows->next; i = run->json.list[i].next)
         if (!compare_take_row(run, &run->json.list[i], o->metric)) return false;
     if (!run->count) return compare_refuse(run, rows, "it is empty: no rows. Was anything recorded?");
+    qsort(run->rows, run->count, sizeof *run->rows, compare_process_order);
+    for (size_t i = 1; i < run->count; i++) {
+        const compare_row *const before = &run->rows[i - 1];
+        compare_row *const row = &run->rows[i];
+        if (slice_order(before->process, row->process) == 0) row->ordinal = before->ordinal + (row->pid != before->pid);
+    }
     qsort(run->rows, run->count, sizeof *run->rows, compare_order_void);
     for (size_t i = 1; i < run->count; i++)
         if (compare_order(&run->rows[i - 1], &run->rows[i]) == 0) {
@@ -7853,7 +7879,15 @@ static void compare_json_key(textbuf *t, const compare_row *key) {
         if (key->field[i].p) text_json(t, key->field[i]);
         else text_str(t, "null");
     }
+    if (key->process.p) {
+        text_str(t, ",\"process\":");
+        text_json(t, key->process);
+        text_form(t, ",\"process_ordinal\":%" PRId64, key->ordinal);
+    }
     text_byte(t, '}');
+    if (slice_is(key->kind, SLICE("span"))) return;
+    text_str(t, ",\"kind\":");
+    text_json(t, key->kind);
 }
 
 static void compare_json_spread(textbuf *t, const char *side, const compare_spread *s) {
@@ -7943,7 +7977,7 @@ static void compare_change_text(textbuf *t, const compare_line *l) {
     else text_str(t, l->delta ? "from 0" : "0");
 }
 
-/* "name [phase=forward, device=cuda]" */
+/* "name [phase=forward, device=cuda] (async) @process #2" */
 static void compare_name_text(textbuf *t, const compare_row *key) {
     bool some = false;
     text_plain(t, key->field[KEY_NAME]);
@@ -7954,6 +7988,15 @@ static void compare_name_text(textbuf *t, const compare_row *key) {
         some = true;
     }
     if (some) text_byte(t, ']');
+    if (!slice_is(key->kind, SLICE("span"))) {
+        text_str(t, " (");
+        text_plain(t, key->kind);
+        text_byte(t, ')');
+    }
+    if (!key->process.p) return;
+    text_str(t, " @");
+    text_plain(t, key->process);
+    if (key->ordinal) text_form(t, " #%" PRId64, key->ordinal + 1);
 }
 
 /* Columns a terminal shows: bytes that do not continue a character. */

@@ -311,6 +311,25 @@ expect_code "compare with drops allowed" 0 "$tool" compare one.sum drops.sum --a
 expect_code "compare: unknown metric" 2 "$tool" compare one.sum one.sum --metric speed
 expect_code "compare runs" 0 "$tool" compare one.sum one.sum -- one.sum one.sum one.sum
 expect_code "compare with a missing file" 3 "$tool" compare one.sum no_such_file.sum
+# Rows that differ by their kind alone, or by their process; the pids of another run are others.
+same_names() { # PID PID
+    printf '[%s,\n%s,\n%s' '{"ph":"b","cat":"c","name":"request","id":"1","pid":9,"tid":1,"ts":0}' \
+        '{"ph":"e","cat":"c","name":"request","id":"1","pid":9,"tid":1,"ts":7}' '{"ph":"M","name":"process_name","pid":9,"args":{"name":"server"}}'
+    for pid; do
+        printf ',\n{"ph":"M","name":"process_name","pid":%d,"args":{"name":"worker"}}' "$pid"
+        printf ',\n{"ph":"X","name":"request","pid":%d,"tid":1,"ts":0,"dur":%d}' "$pid" $((pid % 10 * 10))
+    done
+    echo ']'
+}
+same_names 101 102 >kinds1.json
+same_names 201 202 >kinds2.json
+for by in "" --by-process; do
+    "$tool" -q --no-table kinds1.json $by -s kinds1.sum
+    "$tool" -q --no-table kinds2.json $by -s kinds2.sum
+    expect_code "compare rows of one name, of two kinds $by" 0 "$tool" compare kinds1.sum kinds2.sum --fail-on-new --fail-on-missing --json cmp.json
+    expect_text "their kinds in --json" '"kind":"async","status":"within_tolerance"' cmp.json
+done
+expect_text "compare with --by-process" '"process":"worker","process_ordinal":1},"status":"within_tolerance","baseline":20000,' cmp.json
 expect_code "compare dumps" 0 "$tool" compare r.dump r.dump --allow-incomplete
 
 echo "$passed passed, $failed failed, $skipped skipped"
