@@ -745,19 +745,33 @@ static bool parse_u64(const char *text, uint64_t *value, const char **end) {
     return true;
 }
 
-/* A time in ns with an optional unit. */
+/* A time, "10us", "1.5ms", "2s", of ns without a unit, as exactly the ns that it says: false when it has a part of one. */
 static bool parse_time(const char *text, uint64_t *value, const char **end) {
     static const struct { const char *unit; uint64_t ns; } units[] = { { "ns", 1 }, { "us", 1000 }, { "ms", 1000000 }, { "s",
         1000000000 } };
+    const char *fraction = NULL;
+    uint64_t ns = 1;
     size_t i;
     if (!parse_u64(text, value, end)) return false;
+    if (**end == '.') {
+        fraction = *end + 1;
+        *end = fraction + strspn(fraction, "0123456789");
+        if (*end == fraction) return false;
+    }
     for (i = 0; i < sizeof units / sizeof *units; i++) {
+        const char *const unit = *end;
         const size_t n = strlen(units[i].unit);
-        if (strncmp(*end, units[i].unit, n) != 0) continue;
-        if (*value > TIME_MAX / units[i].ns) return false;
-        *value *= units[i].ns;
+        if (strncmp(unit, units[i].unit, n) != 0) continue;
+        ns = units[i].ns;
         *end += n;
         break;
+    }
+    if (*value > TIME_MAX / ns) return false;
+    *value *= ns;
+    for (; fraction && *fraction >= '0' && *fraction <= '9'; fraction++) {
+        if (*fraction != '0' && ns == 1) return false;
+        if (ns > 1) ns /= 10;
+        *value += (uint64_t)(*fraction - '0') * ns;
     }
     return true;
 }
@@ -5659,6 +5673,62 @@ static void output_close(output *o) {
     text_free(&o->text);
 }
 
+/* Are these one regular file, or would they be, one written after the other? */
+static bool same_file(const char *a, const char *b) {
+#ifdef _WIN32
+    char whole_a[1024], whole_b[1024];
+    if (!_fullpath(whole_a, a, sizeof whole_a) || !_fullpath(whole_b, b, sizeof whole_b)) return strcmp(a, b) == 0;
+    return _stricmp(whole_a, whole_b) == 0;
+#else
+    struct stat x, y;
+    const bool has_x = stat(a, &x) == 0, has_y = stat(b, &y) == 0;
+    const char *const name_a = strrchr(a, '/'), *const name_b = strrchr(b, '/');
+    bool same;
+    char *folder;
+    size_t room;
+    if (has_x && has_y) return S_ISREG(x.st_mode) && x.st_dev == y.st_dev && x.st_ino == y.st_ino;
+    if (has_x != has_y || strcmp(name_a ? name_a + 1 : a, name_b ? name_b + 1 : b) != 0) return false;
+    room = strlen(a) + strlen(b) + 3;
+    folder = must_alloc(room, 1);
+    snprintf(folder, room, "%.*s.", name_a ? (int)(name_a + 1 - a) : 0, a);
+    same = stat(folder, &x) == 0;
+    snprintf(folder, room, "%.*s.", name_b ? (int)(name_b + 1 - b) : 0, b);
+    same = same && stat(folder, &y) == 0 && x.st_dev == y.st_dev && x.st_ino == y.st_ino;
+    free(folder);
+    return same;
+#endif
+}
+
+/* Is the output that file? Standard input (-) may have been redirected from it. */
+static bool is_input(const char *path, const char *input) {
+    struct stat x, y;
+    if (strcmp(input, "-") != 0) return same_file(path, input);
+    return stat(path, &x) == 0 && fstat(0, &y) == 0 && S_ISREG(x.st_mode) && x.st_ino && x.st_dev == y.st_dev && x.st_ino == y.st_ino;
+}
+
+static bool is_dump_file(const char *path) {
+    char magic[8] = { 0 };
+    struct stat st;
+    int fd;
+    bool is_dump;
+    if (stat(path, &st) != 0 || !S_ISREG(st.st_mode) || (fd = open(path, O_RDONLY | OPEN_FLAGS)) < 0) return false;
+    is_dump = read(fd, magic, sizeof magic) == (ssize_t)sizeof magic && memcmp(magic, SPANPROF_DUMP_MAGIC, sizeof magic) == 0;
+    close(fd);
+    return is_dump;
+}
+
+/* Why nothing may be written there: an output takes the place of what was there, and recorded data is there once. NULL: it may.
+ * `others`: the outputs before it. */
+static const char *output_refusal(const char *path, const char *const *inputs, size_t input_count, const char *const *others, size_t other_count) {
+    const bool is_stdout = strcmp(path, "-") == 0;
+    size_t i;
+    for (i = 0; i < other_count; i++)
+        if (others[i] && (strcmp(others[i], "-") == 0) == is_stdout && (is_stdout || same_file(path, others[i]))) return "two outputs go there";
+    for (i = 0; i < input_count && !is_stdout; i++)
+        if (is_input(path, inputs[i])) return "it is an input";
+    return !is_stdout && is_dump_file(path) ? "it is a dump" : NULL;
+}
+
 /* Writes a whole text; false after saying what went wrong. */
 static bool save_text(const char *path, const textbuf *t) {
     output o;
@@ -8047,7 +8117,7 @@ static void compare_table(textbuf *t, const compare_options *o, const compare_re
 #define COMPARE_OPTIONS                                                                                                     \
     "      --metric NAME     calls, self_ns, total_ns, min_ns, mean_ns (default), median_ns, p95_ns, p99_ns, max_ns,\n"        \
     "                        alloc_bytes, peak_live_bytes\n"                                                                   \
-    "      --absolute-tolerance N      a regression or improvement is larger than N (ns or 10us, 1ms, 2s; bytes; calls;\n"       \
+    "      --absolute-tolerance N      a regression or improvement is larger than N (ns or 10us, 1.5ms, 2s; bytes; calls;\n"     \
     "                                  default 0)\n"                                                                              \
     "      --relative-tolerance-bps N  and larger than N/100 percent of the baseline (default 0)\n"                            \
     "      --fail-on-new     a row of the candidate alone fails as well\n"                                                     \
@@ -8078,7 +8148,7 @@ static bool compare_tolerance(const char *name, const char *text, int64_t *value
         *value = (int64_t)time;
         return *is_time = true;
     }
-    diag(NULL, NO_OFFSET, "%s takes a whole number from 0 to 2^63-1%s, not \"%s\"", name, is_time ? " or a time like 10us, 1ms, 2s" : "", text);
+    diag(NULL, NO_OFFSET, "%s takes a whole number from 0 to 2^63-1%s, not \"%s\"", name, is_time ? " or a time of whole ns like 10us, 1.5ms, 2s" : "", text);
     return false;
 }
 
@@ -8138,6 +8208,13 @@ static bool compare_arguments(compare_options *o, int argc, char **argv) {
     if (!split && o->base.count == 2) {
         compare_add_file(&o->candidate, o->base.run[1].file);
         o->base.count = 1;
+    }
+    if (o->json_file) {
+        const compare_side *const sides[2] = {&o->base, &o->candidate};
+        const char *why = NULL;
+        for (int k = 0; k < 2; k++)
+            for (size_t i = 0; i < sides[k]->count && !why; i++) why = output_refusal(o->json_file, &sides[k]->run[i].file, 1, NULL, 0);
+        if (why) return diag(NULL, NO_OFFSET, "compare: %s is not written: %s", o->json_file, why), false;
     }
     if (o->is_time && !compare_is_time(o->metric)) return diag(NULL, NO_OFFSET, "compare: a tolerance in time for %s", o->metric), false;
     if (o->base.count && o->candidate.count) return true;
@@ -9033,7 +9110,7 @@ static const char usage_text[] =
     "      --no-table        no table on standard output\n"
     "      --top N           rows in the table (0: all)\n"
     "      --sort KEY        order of the table: self (default), total, calls, p95\n"
-    "      --min-duration NS leave shorter spans out of the trace; the summary keeps them\n"
+    "      --min-duration NS leave shorter spans (10us, 1.5ms, 2s) out of the trace; the summary keeps them\n"
     "      --window A:B      leave out of the trace what lies outside A to B, ns from its origin (s, ms, us may follow)\n"
     "      --args MODE       args of spans in the trace: none, set (default: what they carry), full\n"
     "      --event-timings   list every span's inclusive and self time in the summary\n"
@@ -9099,9 +9176,9 @@ static void parse_window(options *o, const char *value) {
     const char *p = value;
     o->window_from = 0;
     o->window_to = UINT64_MAX;
-    if (*p != ':' && !parse_time(p, &o->window_from, &p)) usage("--window %s: not A:B", value);
-    if (*p++ != ':') usage("--window %s: not A:B", value);
-    if (*p && (!parse_time(p, &o->window_to, &p) || *p)) usage("--window %s: not A:B", value);
+    if (*p != ':' && !parse_time(p, &o->window_from, &p)) usage("--window %s: not A:B, times of whole ns", value);
+    if (*p++ != ':') usage("--window %s: not A:B, times of whole ns", value);
+    if (*p && (!parse_time(p, &o->window_to, &p) || *p)) usage("--window %s: not A:B, times of whole ns", value);
     if (o->window_from > o->window_to) usage("--window %s: ends before it begins", value);
 }
 
@@ -9127,7 +9204,7 @@ static void option_set(options *o, unsigned id, const char *value) {
         o->sort = (sort_key)word;
         break;
     case OPT_MIN:
-        if (!parse_time(value, &o->min_duration, &end) || *end) usage("--min-duration %s: not a time", value);
+        if (!parse_time(value, &o->min_duration, &end) || *end) usage("--min-duration %s: not a time of whole ns", value);
         break;
     case OPT_WINDOW: parse_window(o, value); break;
     case OPT_ARGS:
@@ -9229,6 +9306,16 @@ static void options_finish(options *o) {
     if (!o->trace && !o->summary) {
         o->trace = o->own[0] = default_output(o->inputs[0], ".trace.json");
         o->summary = o->own[1] = default_output(o->inputs[0], ".summary.json");
+    }
+}
+
+/* Nothing may be written over an input, over a dump, or twice to one place. The table is no such output: it gives way. */
+static void options_check(const options *o) {
+    const char *const outputs[] = { o->trace, o->summary, o->folded, o->csv, o->svg, o->spans };
+    size_t i;
+    for (i = 0; i < sizeof outputs / sizeof *outputs; i++) {
+        const char *const why = outputs[i] ? output_refusal(outputs[i], o->inputs, o->input_count, outputs, i) : NULL;
+        if (why) usage("%s is not written: %s", strcmp(outputs[i], "-") == 0 ? "standard output" : outputs[i], why);
     }
 }
 
@@ -9340,6 +9427,7 @@ static int run_main(int argc, char **argv) {
         o.trace = "spanprof.trace.json";
         o.summary = "spanprof.summary.json";
     }
+    options_check(&o);
     memset(&setup, 0, sizeof setup);
     setup.beside = o.trace && strcmp(o.trace, "-") != 0 ? o.trace : NULL;
     setup.convert = run_convert;
@@ -9375,6 +9463,7 @@ int main(int argc, char **argv) {
         }
     }
     options_finish(&o);
+    options_check(&o);
     session_begin(&s, &o);
     status = convert(&s);
     session_end(&s);

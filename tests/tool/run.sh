@@ -169,6 +169,45 @@ echo kept >kept.json
 expect_code "unreadable input leaves the old output" 2 "$tool" -q --no-table no_such_file.dump -t kept.json
 expect_text "unreadable input leaves the old output" kept kept.json
 
+# Nothing is written over an input, over a dump, or twice to one place; devices take anything.
+cp r.dump a.dump
+cp r.dump b.dump
+ln -s a.dump link.dump 2>/dev/null || cp r.dump link.dump
+rm -f new.json
+expect_code "an output over the input" 2 "$tool" -q --no-table -t a.dump a.dump
+expect_text "an output over the input" "a.dump is not written: it is an input" log
+expect_code "an output over the second input, by another path" 2 "$tool" -q --no-table --csv ../tool_tests/a.dump b.dump a.dump
+expect_code "an output over a link to the input" 2 "$tool" -q --no-table --svg link.dump a.dump
+expect_code "an output over standard input" 2 sh -c "'$tool' -q --no-table -s a.dump - <a.dump"
+expect_code "an output over another dump" 2 "$tool" -q --no-table -s a.dump b.dump
+expect_text "an output over another dump" "a.dump is not written: it is a dump" log
+expect_code "run over a dump" 2 "$tool" run -s a.dump -- true
+expect_code "compare over an input" 2 "$tool" compare one.sum one.sum --json one.sum
+expect_code "compare over a dump" 2 "$tool" compare one.sum one.sum --json a.dump
+expect_code "two outputs to one file" 2 "$tool" -q --no-table -t new.json -s ../tool_tests/new.json a.dump
+expect_code "two outputs to standard output" 2 "$tool" -q -t - -s - a.dump
+expect_same "the input after that" r.dump a.dump
+if [ -e new.json ]; then fail "two outputs to one file: expected none"; else pass; fi
+expect_code "two outputs to nowhere" 0 "$tool" -q -t /dev/null -s /dev/null a.dump
+expect_code "an output over an older one" 0 "$tool" -q --no-table -t new.json a.dump
+expect_code "an output over an older one" 0 "$tool" -q --no-table -t new.json a.dump
+
+# Times take decimals, exactly; a part of a nanosecond is none.
+for pair in 1.5ms=1500000 0.001us=1 1.0=1 2.000000001s=2000000001 1.50000000000ms=1500000; do
+    expect_code "--min-duration ${pair%=*}" 0 "$tool" -q --no-table a.dump --min-duration "${pair%=*}" -t thin.json
+    "$tool" -q --no-table a.dump --min-duration "${pair#*=}" -t thin2.json 2>log
+    expect_same "--min-duration ${pair%=*}" thin2.json thin.json
+done
+for time in 1.5 0.0005us 1.ms .5ms 1.5.5ms 1.5e3ms 9999999999.5s 1,5ms; do
+    expect_code "--min-duration $time" 2 "$tool" -q --no-table a.dump --min-duration $time -t thin.json
+done
+expect_code "--window with decimals" 0 "$tool" -q --no-table a.dump --window 0.8ms:2.5ms -t thin.json
+"$tool" -q --no-table a.dump --window 800us:2500us -t thin2.json 2>log
+expect_same "--window with decimals" thin2.json thin.json
+expect_code "a tolerance with decimals" 0 "$tool" compare one.sum one.sum --absolute-tolerance 1.5ms --json cmp.json
+expect_text "a tolerance with decimals" '"absolute_tolerance":1500000,' cmp.json
+expect_code "a tolerance of half a nanosecond" 2 "$tool" compare one.sum one.sum --absolute-tolerance 0.5ns
+
 # Two dumps of the same process id from different processes.
 ./gen_dump 5 s.dump s.csv >log
 patch_bytes s.dump 56 '\001'
