@@ -5818,24 +5818,89 @@ static void attr_value(textbuf *t, const uint64_t *r) {
     }
 }
 
-/* Is there a later attribute of the same key? The last one counts. */
-static bool attr_is_last(const walk *w, const span_view *v, size_t at) {
-    const uint32_t name = site_name(w->s, w->d, SPANPROF_RECORD_ARGUMENT(*v->refs[at]));
+/* Keys of args that mean something to a reader of the trace, whatever --args says: no attribute may have them there. */
+static bool key_is_reserved(slice key) {
+#define RESERVED(name) { name, sizeof name - 1 }
+#define SPANPROF_I_X(name, kind) RESERVED(#name),
+    static const slice list[] = { SPANPROF_META_LIST(SPANPROF_I_X) RESERVED("metadata"), RESERVED("attributes"), RESERVED("event_index"),
+        RESERVED("parent_index"), RESERVED("depth"), RESERVED("start_ns"), RESERVED("duration_ns"), RESERVED("file"), RESERVED("line"),
+        RESERVED("cycle"), RESERVED("unfinished"), RESERVED("abandoned"), RESERVED("crossing"), RESERVED("ended_on_another_thread"),
+        RESERVED("queue_ns") };
+#undef SPANPROF_I_X
+#undef RESERVED
     size_t i;
-    /* Of very many attributes on one span, the repeats stay. */
-    for (i = at + 1; i < v->ref_count && i < at + 256; i++)
-        if (SPANPROF_RECORD_TYPE(*v->refs[i]) == SPANPROF_RECORD_ATTR &&
-            site_name(w->s, w->d, SPANPROF_RECORD_ARGUMENT(*v->refs[i])) == name) return false;
-    return true;
+    for (i = 0; i < sizeof list / sizeof *list; i++)
+        if (slice_is(key, list[i])) return true;
+    return false;
 }
 
-static void args_attributes(walk *w, textbuf *t, bool *any, const span_view *v) {
-    size_t i;
-    for (i = 0; i < v->ref_count; i++) {
-        if (SPANPROF_RECORD_TYPE(*v->refs[i]) != SPANPROF_RECORD_ATTR || !attr_is_last(w, v, i)) continue;
-        args_key(t, any, name_json(&w->s->names, site_name(w->s, w->d, SPANPROF_RECORD_ARGUMENT(*v->refs[i]))));
-        attr_value(t, v->refs[i]);
+/* An attribute of a span. */
+typedef struct attr_item {
+    slice key; /* as in the trace: texts that are no UTF-8 may differ and be the same there */
+    const uint64_t *record;
+    size_t place;
+    bool reserved, again; /* again: a later one has its key, and counts */
+} attr_item;
+
+static int attr_key_order(const void *a, const void *b) {
+    const attr_item *x = a, *y = b;
+    const int order = slice_order(x->key, y->key);
+    return order ? order : (x->place > y->place) - (x->place < y->place);
+}
+static int attr_place_order(const void *a, const void *b) {
+    const attr_item *x = a, *y = b;
+    return (x->place > y->place) - (x->place < y->place);
+}
+
+/* Finds those that a later one replaces. */
+static void attrs_compare(attr_item *list, size_t count) {
+    enum { FEW = 32 };
+    size_t i, j;
+    if (count <= FEW) {
+        for (i = 0; i < count; i++)
+            for (j = i + 1; j < count && !list[i].again; j++) list[i].again = slice_is(list[i].key, list[j].key);
+        return;
     }
+    qsort(list, count, sizeof *list, attr_key_order);
+    for (i = 0; i + 1 < count; i++) list[i].again = slice_is(list[i].key, list[i + 1].key);
+    qsort(list, count, sizeof *list, attr_place_order);
+}
+
+/* The attributes of a span: members of args, or of args.attributes where their key has a meaning of its own in args. */
+static void args_attributes(walk *w, textbuf *t, bool *any, const span_view *v) {
+    attr_item some[8], *list = v->ref_count <= sizeof some / sizeof *some ? some : NULL;
+    size_t count = 0, reserved = 0, i;
+    bool first = true;
+    for (i = 0; i < v->ref_count; i++) {
+        const uint64_t *const r = v->refs[i];
+        uint32_t name;
+        if (SPANPROF_RECORD_TYPE(*r) != SPANPROF_RECORD_ATTR) continue;
+        if (!list) list = must_alloc(v->ref_count, sizeof *list);
+        name = site_name(w->s, w->d, SPANPROF_RECORD_ARGUMENT(*r));
+        list[count] = (attr_item){ name_json(&w->s->names, name), r, count, key_is_reserved(name_raw(&w->s->names, name)), false };
+        count++;
+    }
+    if (count > 1) attrs_compare(list, count);
+    for (i = 0; i < count; i++) {
+        if (list[i].again) continue;
+        if (list[i].reserved) {
+            reserved++;
+            continue;
+        }
+        args_key(t, any, list[i].key);
+        attr_value(t, list[i].record);
+    }
+    if (reserved) args_plain(t, any, "attributes");
+    for (i = 0; i < count && reserved; i++) {
+        if (list[i].again || !list[i].reserved) continue;
+        text_byte(t, first ? '{' : ',');
+        first = false;
+        text_slice(t, list[i].key);
+        text_byte(t, ':');
+        attr_value(t, list[i].record);
+        if (--reserved == 0) text_byte(t, '}');
+    }
+    if (list != some) free(list);
 }
 
 /* LeanProfiler's form: everything, unset fields as null. */
@@ -5882,7 +5947,9 @@ static void args_raw(textbuf *t, bool *any, slice raw) {
 /* The args of a span, with the brace that ends them; nothing where there is nothing to say. */
 static void span_args(walk *w, textbuf *t, const span_view *v) {
     const args_mode mode = w->s->opt->args;
+    const slice raw = v->args ? foreign_args(w->d, v->args) : (slice){ NULL, 0 };
     bool any = false;
+    slice there; /* another tool's key of this name stays */
     meta_view m;
     size_t i;
     m.set = 0;
@@ -5893,7 +5960,7 @@ static void span_args(walk *w, textbuf *t, const span_view *v) {
         m.set |= SPANPROF_META_BIT(step);
         memcpy(&m.number[SPANPROF_META_step], &w->step, sizeof w->step);
     }
-    if (v->args) args_raw(t, &any, foreign_args(w->d, v->args));
+    if (v->args) args_raw(t, &any, raw);
     else if (mode == ARGS_FULL) args_full(w, t, &any, v, &m);
     if (mode == ARGS_SET)
         for (i = 0; i < SPANPROF_META_COUNT; i++) {
@@ -5907,7 +5974,7 @@ static void span_args(walk *w, textbuf *t, const span_view *v) {
         args_plain(t, &any, "cycle");
         text_u64(t, w->cycle);
     }
-    if (v->unfinished) {
+    if (v->unfinished && !json_find(raw, "unfinished", &there)) {
         args_plain(t, &any, "unfinished");
         text_str(t, "true");
     }
@@ -5915,7 +5982,7 @@ static void span_args(walk *w, textbuf *t, const span_view *v) {
         args_plain(t, &any, "abandoned");
         text_str(t, "true");
     }
-    if (v->crossing) {
+    if (v->crossing && !json_find(raw, v->elsewhere ? "ended_on_another_thread" : "crossing", &there)) {
         args_plain(t, &any, v->elsewhere ? "ended_on_another_thread" : "crossing");
         text_str(t, "true");
     }

@@ -261,6 +261,31 @@ if ${CC:-cc} -O1 -I"$here/../.." device.c -o device -pthread 2>log; then
     expect_text "a row of the device" '"name":"copy".*"kind":"device","calls":1,"self_ns":0,"total_ns":500000' all.sum
 else skip "device spans: not built"; fi
 
+# Attributes under the names of metadata and of the tool's own args: no key stands twice, and the trace read again gives the
+# same rows. One that is set again counts once, however many there are.
+{
+    printf '#define SPANPROF_IMPLEMENTATION\n#include "spanprof.h"\nint main(void) {\n    int i;\n    SPANPROF_BLOCK("plain") {\n'
+    for key in phase activity device module timing step hook_error device_index; do printf '        SPANPROF_ATTR_STR("%s", "as an attribute");\n' $key; done
+    for key in alloc_bytes alloc_delta_bytes alloc_live_bytes event_index parent_index depth start_ns duration_ns file line metadata attributes \
+        cycle unfinished abandoned crossing ended_on_another_thread queue_ns own; do printf '        SPANPROF_ATTR_U64("%s", 77777);\n' $key; done
+    printf '        for (i = 0; i < 300; i++) { SPANPROF_ATTR_I64("again", i); SPANPROF_ATTR_I64("phase", i); }\n    }\n'
+    printf '    { SPANPROF_SPAN_META("both", .phase = "real", .alloc_bytes = 5); SPANPROF_ATTR_STR("phase", "attribute"); }\n'
+    printf '    SPANPROF_BEGIN("open"); SPANPROF_ATTR_I64("unfinished", 0);\n    return 0;\n}\n'
+} >attributes.c
+if ${CC:-cc} -O1 -I"$here/../.." attributes.c -o attributes -pthread 2>log; then
+    SPANPROF=1 SPANPROF_OUT=attributes.dump ./attributes
+    for mode in set full; do
+        expect_code "attributes, --args $mode" 0 "$tool" -q --no-table attributes.dump --args $mode -t all.json -s all.sum --csv first.csv
+        expect_outputs "attributes, --args $mode" trace=all.json summary=all.sum csv=first.csv
+        expect_code "attributes read again, --args $mode" 0 "$tool" -q --no-table all.json -t again.json --csv got.csv -s again.sum
+        expect_same "rows of the trace, --args $mode" first.csv got.csv
+        expect_outputs "trace of the trace, --args $mode" trace=again.json
+        expect_text "an attribute of its own, --args $mode" '"own":77777[,}]' again.json
+        expect_text "one set again, --args $mode" '"again":299,"attributes":{.*"phase":299}' again.json
+        expect_text "metadata and attribute, --args $mode" '"phase":"real".*"attributes":{"phase":"attribute"}' again.json
+    done
+else skip "attributes: not built"; fi
+
 # Names of functions that the program knew by address come from its symbol table.
 printf 'int leaf(int n) { return n * 3; }\nstatic int middle(int n) { return leaf(n) + 1; }\nint main(void) { return middle(2) != 7; }\n' >traced.c
 printf '#define SPANPROF_IMPLEMENTATION\n#define SPANPROF_INSTRUMENT_FUNCTIONS\n#include "spanprof.h"\n' >traced_spans.c
