@@ -2537,6 +2537,7 @@ static size_t gz_read(gz *z, unsigned char *buf, size_t n) {
 #endif
 enum {
     JSON_EVENT_MAX = 64 << 20, /* a longer event is skipped and counted */
+    JSON_OTHER_MAX = 4 << 20,  /* otherData that is looked into */
     JSON_RESCAN = 1 << 18      /* bytes of broken events that may be looked at again at the start of a file */
 };
 
@@ -2575,6 +2576,8 @@ typedef struct {
     struct { uint64_t count, first; } note[JSON_NOTE_COUNT];
     const char *why;                                          /* of JSON_COMPRESSED, JSON_UNREADABLE or a failure */
     bool cut, damaged, compressed;
+    bool is_own, own_damaged;                                 /* a trace that this tool wrote; what it said of its inputs */
+    uint64_t own_dropped;
 } json_report;
 
 #define JSON_NOTE_DAMAGE(name, damage, text) damage,
@@ -3590,6 +3593,23 @@ static bool json_top_key(json_in *in, char *key, size_t size) {
     return json_peek(in) != '\0';
 }
 
+/* What our own trace says about its inputs, which the events no longer tell. in->p is at the value of otherData. */
+static bool json_other_data(json_reader *r) {
+    json_in *const in = &r->in;
+    const char *q;
+    slice data, value;
+    int64_t dropped;
+    while ((q = json_skip(in->p, in->end)) == NULL && in->end - in->p < JSON_OTHER_MAX && json_more(in, in->p)) {}
+    if (!q || q == in->p) return false;
+    data = (slice){in->p, (size_t)(q - in->p)};
+    in->p = q;
+    if (!json_find(data, "generator", &value) || value.n < 10 || memcmp(value.p, "\"spanprof ", 10) != 0) return true;
+    r->report->is_own = true;
+    if (json_find(data, "damaged", &value) && slice_is(value, SLICE("true"))) r->report->own_damaged = true;
+    if (json_find(data, "dropped_events", &value) && json_integer(value, &dropped) && dropped > 0) r->report->own_dropped = (uint64_t)dropped < TIME_MAX ? (uint64_t)dropped : TIME_MAX;
+    return true;
+}
+
 /* The object form: every traceEvents, whatever stands before and behind. Returns how many there were. */
 static int json_object(json_reader *r) {
     json_in *const in = &r->in;
@@ -3613,6 +3633,7 @@ static int json_object(json_reader *r) {
                 if (!json_events(r, true)) return found;
                 continue;
             }
+            if (strcmp(key, "otherData") == 0 && *in->p == '{' && json_other_data(r)) continue;
             if (json_skip_stream(in)) continue;
         }
         if (in->p >= in->end && !json_more(in, in->p)) {
@@ -7682,12 +7703,13 @@ typedef struct { compare_run *run; size_t count, room; } compare_side;
 typedef struct {
     const char *metric, *json_file;
     int64_t absolute, relative_bps;
-    bool fail_on_new, fail_on_missing, allow_incomplete, is_time; /* is_time: the absolute tolerance has a unit */
+    bool fail_on_new, fail_on_missing, allow_incomplete, quiet, is_time; /* is_time: the absolute tolerance has a unit */
     compare_side base, candidate;
 } compare_options;
 
-/* Summarises a dump or a trace into summary JSON; 0 or the exit code of what went wrong, said on stderr. */
-typedef int (*compare_summarise)(const char *file, textbuf *summary);
+/* Summarises a dump or a trace into summary JSON; 0 or the exit code of what went wrong, said on stderr, as are notes on the
+ * input unless `quiet`. */
+typedef int (*compare_summarise)(const char *file, bool quiet, textbuf *summary);
 
 static int compare_order(const compare_row *a, const compare_row *b) {
     for (int i = 0; i < KEY_FIELDS; i++) {
@@ -7758,14 +7780,14 @@ static bool compare_take_row(compare_run *run, const doc_value *v, const char *m
 }
 
 /* Dropped events or validation issues make figures that mean less than they say. */
-static bool compare_complete(const compare_run *run, const doc_value *root, bool allow) {
+static bool compare_complete(const compare_run *run, const doc_value *root, bool allow, bool quiet) {
     const doc_value *const dropped = doc_member(&run->json, root, "dropped_events");
     const doc_value *const issues = doc_member(&run->json, root, "validation_issues");
     int64_t lost = 0;
     if (compare_number(dropped, &lost) != 1) return compare_refuse(run, dropped, "dropped_events is missing or no whole number");
     if (!issues || issues->kind != DOC_ARRAY) return compare_refuse(run, issues, "validation_issues is missing or no list");
     if (lost > 0) {
-        diag(run->file, compare_place(run, dropped), "%s: incomplete, %" PRId64 " dropped event(s)%s", allow ? "note" : "refused", lost,
+        if (!allow || !quiet) diag(run->file, compare_place(run, dropped), "%s: incomplete, %" PRId64 " dropped event(s)%s", allow ? "note" : "refused", lost,
              allow ? "" : "; --allow-incomplete compares it");
         if (!allow) return false;
     }
@@ -7773,7 +7795,7 @@ static bool compare_complete(const compare_run *run, const doc_value *root, bool
         const doc_value *const first = doc_member(&run->json, issues + 1, "message");
         textbuf text = {NULL, 0, 0, false};
         if (first && first->kind == DOC_STRING) text_plain(&text, first->text);
-        diag(run->file, compare_place(run, issues), "%s: has validation issues%s%.200s%s", allow ? "note" : "refused", text.n ? ", the first: " : "",
+        if (!allow || !quiet) diag(run->file, compare_place(run, issues), "%s: has validation issues%s%.200s%s", allow ? "note" : "refused", text.n ? ", the first: " : "",
              text_end(&text) ? text.p : "", allow ? "" : "; --allow-incomplete compares it");
         text_free(&text);
         if (!allow) return false;
@@ -7799,7 +7821,7 @@ static bool compare_take(compare_run *run, const compare_options *o) {
     if (compare_number(version, &number) != 1) return compare_refuse(run, version, "no summary: schema_version is missing");
     if (number != 1) return compare_refuse(run, version, "a summary of another schema; this program reads schema_version 1");
     if (!rows || rows->kind != DOC_ARRAY) return compare_refuse(run, rows, "rows is missing or no list");
-    if (!compare_complete(run, root, o->allow_incomplete)) return false;
+    if (!compare_complete(run, root, o->allow_incomplete, o->quiet)) return false;
     for (size_t i = (size_t)(rows - run->json.list) + 1; i < rows->next; i = run->json.list[i].next)
         if (!compare_take_row(run, &run->json.list[i], o->metric)) return false;
     if (!run->count) return compare_refuse(run, rows, "it is empty: no rows. Was anything recorded?");
@@ -7818,7 +7840,7 @@ static bool compare_take(compare_run *run, const compare_options *o) {
             text_free(&name);
             return false;
         }
-    compare_notes(run, root);
+    if (!o->quiet) compare_notes(run, root);
     return true;
 }
 
@@ -7849,7 +7871,7 @@ static bool compare_load(compare_run *run, const compare_options *o, compare_sum
     kind = S_ISREG(st.st_mode) ? json_kind_of(run->file) : JSON_KIND_SUMMARY; /* a pipe can be read only once */
     if (kind == JSON_KIND_TRACE || (kind == JSON_KIND_NONE && st.st_size != 0)) {
         run->made = true;
-        good = summarise && summarise(run->file, &text) == 0;
+        good = summarise && summarise(run->file, o->quiet, &text) == 0;
         if (!good) compare_refuse(run, NULL, "it could not be summarised");
     } else {
         good = compare_load_file(run->file, &text);
@@ -8200,6 +8222,7 @@ static const char compare_usage[] =
     "change inside the baseline's own spread is noise.\n"
     "\n"
     COMPARE_OPTIONS
+    "  -q, --quiet           no notes and no progress on standard error\n"
     "\n"
     "exit status: 0 passed; 1 a regression; 2 wrong usage; 3 an input was refused; 4 FILE could not be written.\n";
 
@@ -8238,6 +8261,7 @@ static bool compare_option(compare_options *o, int argc, char **argv, int *i) {
     if (strcmp(word, "--fail-on-new") == 0) return o->fail_on_new = true;
     if (strcmp(word, "--fail-on-missing") == 0) return o->fail_on_missing = true;
     if (strcmp(word, "--allow-incomplete") == 0) return o->allow_incomplete = true;
+    if (strcmp(word, "-q") == 0 || strcmp(word, "--quiet") == 0) return o->quiet = true;
     if ((value = compare_value(argv, argc, i, "--absolute-tolerance")) != NULL)
         return compare_tolerance("--absolute-tolerance", value, &o->absolute, &o->is_time);
     if ((value = compare_value(argv, argc, i, "--relative-tolerance-bps")) != NULL)
@@ -8944,6 +8968,17 @@ static void foreign_free(foreign_load *l) {
     free(l);
 }
 
+/* Events that are in no row: counted, so that nobody takes the figures for whole. An end before its begin is an issue as well. */
+static void foreign_rejects(session *s, const json_report *r) {
+    static const json_note rejected[] = { JSON_NO_TS, JSON_BAD_TS, JSON_NO_DUR, JSON_BAD_DUR, JSON_NEGATIVE_DUR };
+    size_t i;
+    for (i = 0; i < sizeof rejected / sizeof *rejected; i++) s->dropped += r->note[rejected[i]].count;
+    s->orphan_ends += r->note[JSON_UNMATCHED_E].count;
+    if (r->note[JSON_NEGATIVE_DUR].count)
+        report_issue(s, 0, 0, UINT64_MAX, "byte %" PRIu64 ": %" PRIu64 " %s", r->note[JSON_NEGATIVE_DUR].first,
+            r->note[JSON_NEGATIVE_DUR].count, json_note_texts[JSON_NEGATIVE_DUR]);
+}
+
 /* Reads a file of Trace Event JSON. */
 static int read_json(session *s, const char *path) {
     foreign_load *l = must_alloc(1, sizeof *l);
@@ -8966,6 +9001,9 @@ static int read_json(session *s, const char *path) {
     for (i = 0; i < JSON_NOTE_COUNT; i++)
         if (l->report.note[i].count && json_note_damage[i])
             damage_note(s, l->report.note[i].first, json_note_texts[i]);
+    if (l->report.own_damaged) complain(s, path, NO_OFFSET, "this trace was made of a damaged input");
+    s->dropped += l->report.own_dropped;
+    foreign_rejects(s, &l->report);
     first_dump = s->dump_count;
     foreign_place(l);
     foreign_asyncs(l);
@@ -9192,7 +9230,7 @@ static const char usage_text[] =
     "tracks; self time is by dump: a span is not reduced by what another dump recorded inside it.\n"
     "\n"
     "run records the command and the processes it starts and converts what they leave, however they end; its options are\n"
-    "those above (-t and -s: spanprof.trace.json and spanprof.summary.json in the current folder). compare takes:\n"
+    "those above (-t and -s: spanprof.trace.json and spanprof.summary.json in the current folder). compare takes -q and:\n"
     "\n"
     COMPARE_OPTIONS
     "\n"
@@ -9437,13 +9475,13 @@ static int convert(session *s) {
 }
 
 /* The summary of one input as text, for compare. */
-static int summary_text(const char *path, textbuf *text) {
+static int summary_text(const char *path, bool quiet, textbuf *text) {
     session *s = must_alloc(1, sizeof *s);
     options *opt = must_alloc(1, sizeof *opt);
     output out;
     int status;
     options_default(opt);
-    opt->quiet = 1;
+    opt->quiet = quiet;
     opt->inputs = must_alloc(1, sizeof *opt->inputs);
     opt->inputs[0] = path;
     opt->input_count = 1;

@@ -359,6 +359,36 @@ expect_code "compare with hook_error" 0 "$tool" compare told.json told.sum
 expect_text "hook_error of a side" 'told.sum: note: 1 span(s) with hook_error' log
 expect_text "unfinished spans of a side" 'told.json: note: 1 unfinished event(s)' log
 
+# Events that are rejected are in no row: the summary counts them, a negative duration is an issue, and compare says so.
+x='{"ph":"X","name":"a","pid":1,"tid":1,"ts":'
+printf '[%s0,"dur":10},%s20},%s30,"dur":"long"},{"ph":"X","name":"a","pid":1,"tid":1,"dur":3}]\n' "$x" "$x" "$x" >rejected.json
+expect_code "events that are rejected" 3 "$tool" -q --no-table rejected.json -s rejected.sum
+expect_text "they are counted" '"dropped_events":3,' rejected.sum
+printf '[%s0,"dur":10},%s20,"dur":-5}]\n' "$x" "$x" >negative.json
+expect_code "a negative duration" 0 "$tool" -q --no-table negative.json -s negative.sum -t all.json
+expect_text "a negative duration is counted" '"dropped_events":1,' negative.sum
+expect_text "a negative duration is an issue" '{"event_index":null,"message":"byte [0-9]*: 1 X event(s) with a negative dur' negative.sum
+for input in negative.json all.json; do expect_code "compare with a negative duration, $input" 3 "$tool" compare $input $input; done
+expect_code "compare with a negative duration, allowed" 0 "$tool" compare negative.json negative.json --allow-incomplete
+expect_text "compare tells of it" 'negative.json: byte [0-9]*: 1 X event(s) with a negative dur, rejected' log
+expect_code "compare -q" 0 "$tool" compare -q negative.json negative.json --allow-incomplete
+if grep -q trace2summary: log; then fail "compare -q: expected no notes, got $(head -1 log)"; else pass; fi
+
+# A trace tells of what its inputs lacked, and is refused as they are.
+"$tool" -q --no-table one.json -t whole.json 2>/dev/null
+sed 's/"damaged":false,"dropped_events":0,/"damaged":false,"dropped_events":5,/' whole.json >lost.json
+sed 's/"damaged":false,/"damaged":true,/' whole.json >broken.json
+sed 's/"generator":"spanprof /"generator":"another /;s/"damaged":false,"dropped_events":0,/"damaged":true,"dropped_events":5,/' whole.json >another.json
+expect_code "compare whole traces" 0 "$tool" compare whole.json whole.json
+for input in lost broken; do expect_code "compare $input traces" 3 "$tool" compare $input.json $input.json; done
+expect_code "a trace of a dump with drops" 0 "$tool" -q --no-table lost.json -s lost.sum -t lost2.json
+expect_text "drops that a trace tells of" '"dropped_events":5,' lost.sum
+expect_text "drops in the trace of the trace" '"damaged":false,"dropped_events":5,' lost2.json
+expect_code "a trace of a damaged dump" 3 "$tool" -q --no-table broken.json -s broken.sum
+expect_text "damage that a trace tells of" '"damaged":true,' broken.sum
+expect_code "another tool's otherData" 0 "$tool" -q --no-table another.json -s another.sum
+expect_text "another tool's otherData" '"dropped_events":0,' another.sum
+
 # Its laws: a higher tolerance adds no regression; what a side lacks, or has alone, fails only where that is asked.
 last=1000000
 for bps in 0 1000 20000 100000 1000000; do
