@@ -318,6 +318,7 @@ typedef struct dump_input {
     const char *path;
     unsigned char *data;
     size_t size, moved; /* moved: bytes lost at the begin of the file, so that blocks are aligned */
+    uint64_t file_size; /* holes at its end included, which are not looked at */
     int mapped, releasable;
     spanprof_dump_header head;
     uint64_t words_in_block;
@@ -1465,6 +1466,16 @@ static void blocks_find(session *s, dump_input *d, int swap) {
     d->block_count = kept;
 }
 
+/* A file that ends before its blocks do, though its process closed it. Other threads may have been about to write a block each,
+ * what no disk took is told of by itself, and a snapshot has only what was there when it was made. */
+static void blocks_missing(session *s, const dump_input *d) {
+    const spanprof_dump_header *const h = &d->head;
+    const uint64_t there = d->file_size > h->header_bytes ? (d->file_size - h->header_bytes) / h->block_bytes : 0;
+    if (h->state == SPANPROF_DUMP_RECORDING || h->flags & SPANPROF_DUMP_SNAPSHOT || h->write_error || d->moved) return;
+    if (h->blocks > there && h->blocks - there > h->lanes)
+        complain(s, d->path, d->file_size, "the file is cut off: %" PRIu64 " of %" PRIu64 " blocks are there", there, h->blocks);
+}
+
 /* Gives each lane its blocks and finds what is missing. */
 static void lanes_build(session *s, dump_input *d) {
     const int ring = (d->head.flags & SPANPROF_DUMP_RING) != 0;
@@ -1482,7 +1493,8 @@ static void lanes_build(session *s, dump_input *d) {
                 complain(s, d->path, offset, "lane %" PRIu32 ": the blocks before block %" PRIu64 " are missing", b->lane, b->seq);
         } else if (b->seq != d->blocks[i - 1].seq + 1) {
             b->is_cut = 1;
-            if (!ring || b->lane == 0)
+            /* Of a ring the oldest blocks are gone, none between them and the window. */
+            if (!ring || b->lane == 0 || d->head.state != SPANPROF_DUMP_RECORDING)
                 complain(s, d->path, offset, "lane %" PRIu32 ": blocks %" PRIu64 " to %" PRIu64 " are missing", b->lane,
                     d->blocks[i - 1].seq + 1, b->seq - 1);
             must_grow(&l->cuts, &l->cut_room, l->cut_count + 1, sizeof *l->cuts);
@@ -1497,6 +1509,7 @@ static void lanes_build(session *s, dump_input *d) {
     }
     if (d->head.lanes > d->lane_count) missing += (size_t)(d->head.lanes < LANES_MAX ? d->head.lanes - d->lane_count : 1);
     if (d->head.dropped < TIME_MAX) d->dropped += d->head.dropped;
+    blocks_missing(s, d);
     /* A process that was killed may have been about to write its first block of a lane. */
     if (missing > (d->head.state == SPANPROF_DUMP_RECORDING ? 1u : 0u))
         complain(s, d->path, d->size, "%zu of %" PRIu64 " lanes have no block", missing, d->head.lanes);
@@ -1703,6 +1716,10 @@ static void block_index(session *s, dump_input *d, block_entry *b) {
         record_index(s, d, b, words + i, &cycle);
         i += (uint32_t)SPANPROF_RECORD_WORDS(words[i]);
     }
+    /* A window has a zero behind its last record, so one without it went on where the file now ends. */
+    if (b->head->state == SPANPROF_BLOCK_OPEN && i == b->count && b->count < d->words_in_block && !d->foreign &&
+        d->file_size < b->offset + d->head.block_bytes)
+        complain(s, d->path, word_offset(d, b, i), "the block is cut off");
     b->count = i;
 }
 
@@ -9024,6 +9041,7 @@ static void dump_note(const session *s, const dump_input *d) {
 
 static int read_dump(session *s, const char *path, int fd, unsigned char *data, size_t size, int mapped) {
     dump_input *d;
+    struct stat st;
     int status;
     must_grow(&s->dumps, &s->dump_room, s->dump_count + 1, sizeof *s->dumps);
     d = &s->dumps[s->dump_count];
@@ -9039,6 +9057,7 @@ static int read_dump(session *s, const char *path, int fd, unsigned char *data, 
         d->data = NULL;
         return status;
     }
+    d->file_size = mapped && fstat(fd, &st) == 0 && st.st_size > 0 ? (uint64_t)st.st_size : d->size + d->moved;
     d->process = process_of(s, d);
     s->dump_count++;
     d->releasable = d->mapped && status == 0 && d->size > RELEASE_FROM;

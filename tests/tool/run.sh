@@ -261,6 +261,41 @@ if ${CC:-cc} -O1 -I"$here/../.." device.c -o device -pthread 2>log; then
     expect_text "a row of the device" '"name":"copy".*"kind":"device","calls":1,"self_ns":0,"total_ns":500000' all.sum
 else skip "device spans: not built"; fi
 
+# Dumps that are cut where nothing but what was in use tells of it: the last window of a killed process, and blocks of a ring.
+cat >cut.c <<'END'
+#define SPANPROF_IMPLEMENTATION
+#include "spanprof.h"
+#include <stdlib.h>
+int main(int argc, char **argv) {
+    long i, n = argc > 1 ? atol(argv[1]) : 100;
+    for (i = 0; i < n; i++) { SPANPROF_BEGIN("s"); SPANPROF_END(); }
+    if (argc > 2) raise(SIGKILL);
+    return 0;
+}
+END
+if ${CC:-cc} -O1 -I"$here/../.." cut.c -o cut -pthread 2>log; then
+    (SPANPROF=1 SPANPROF_OUT=killed.dump ./cut 1000 kill) 2>/dev/null
+    header=$(($(wc -c <killed.dump) - 131072))
+    expect_code "a killed process" 0 "$tool" -q --no-table killed.dump -s killed.sum
+    expect_text "a killed process" '"calls":1000,' killed.sum
+    for words in 1 2 400; do
+        head -c $((header + 65536 + 128 + words * 8 + 8)) killed.dump >cut.dump
+        expect_code "its window cut behind $words words" 3 "$tool" -q --no-table cut.dump -s cut.sum
+        expect_text "its window cut behind $words words" "cut.dump: byte $((header + 65536 + 128 + words * 8 + 8)): the block is cut off" log
+    done
+    expect_text "what is left of it" '"calls":[34][0-9][0-9],' cut.sum
+    head -c $((header + 65536 + 40000)) killed.dump >cut.dump
+    expect_code "its window cut where it is unused" 0 "$tool" -q --no-table cut.dump -s cut.sum
+    expect_same "its window cut where it is unused" killed.sum cut.sum
+    SPANPROF=1 SPANPROF_MODE=ring SPANPROF_RING_MB=1 SPANPROF_OUT=ring.dump ./cut 300000
+    size=$(wc -c <ring.dump)
+    expect_code "a ring" 0 "$tool" -q --no-table ring.dump -s cut.sum
+    for blocks in 3 4 7 12; do
+        head -c $((size - blocks * 65536)) ring.dump >cut.dump
+        expect_code "a ring without its last $blocks blocks" 3 "$tool" -q --no-table cut.dump -s cut.sum
+    done
+else skip "cut dumps: not built"; fi
+
 # Attributes under the names of metadata and of the tool's own args: no key stands twice, and the trace read again gives the
 # same rows. One that is set again counts once, however many there are.
 {
