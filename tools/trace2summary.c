@@ -6366,11 +6366,13 @@ static void write_trace_names(session *s, output *o) {
     }
 }
 
+static bool same_track(const track_event *a, const track_event *b) { return a->process == b->process && a->track == b->track; }
+
 /* The spans of tracks, in order; one that overlaps another partly becomes asynchronous. */
 static void write_tracks(session *s, output *o) {
     textbuf *t = &o->text;
     size_t i;
-    uint64_t last_end = 0;
+    uint64_t last_end = 0, last_start = UINT64_MAX;
     for (i = 0; i < s->track_count; i++) {
         const track_event *e = &s->tracks[i];
         const process_entry *p = &s->processes[e->process];
@@ -6379,13 +6381,21 @@ static void write_tracks(session *s, output *o) {
         const uint64_t ts = e->start - s->first_ns, end = e->start + e->duration;
         char line[64];
         slice ids;
-        bool overlaps;
-        if (!i || e[-1].process != e->process || e[-1].track != e->track) last_end = 0;
+        size_t begin;
+        bool overlaps, tie;
+        if (!i || !same_track(e, e - 1)) {
+            last_end = 0;
+            last_start = UINT64_MAX;
+        }
         if (is_thinned(s, e->start, end)) continue;
         snprintf(line, sizeof line, "\"pid\":%" PRIu32 ",\"tid\":%" PRIu32 ",\"ts\":", track->pid, track->tid);
         ids = slice_of(line);
         overlaps = e->start < last_end && end > last_end;
         if (end > last_end && !overlaps) last_end = end;
+        /* What ties with it stands behind it and lasts no time either, or before it. */
+        tie = e->duration == 0 && (last_start == e->start || (i + 1 < s->track_count && same_track(e, e + 1) && e[1].start == e->start));
+        if (!overlaps) last_start = e->start;
+        begin = t->n;
         text_form(t, ",\n{\"ph\":\"%s\",\"name\":", overlaps ? "b" : "X");
         text_slice(t, name);
         text_byte(t, ',');
@@ -6394,6 +6404,7 @@ static void write_tracks(session *s, output *o) {
         if (!overlaps) {
             text_str(t, ",\"dur\":");
             text_us(t, e->duration);
+            if (tie) zero_to_instant(t, begin);
         } else {
             text_form(t, ",\"cat\":\"crossing\",\"id2\":{\"local\":\"0x%zx\"}", i + 1);
         }
