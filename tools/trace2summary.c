@@ -9050,6 +9050,67 @@ static void dump_note(const session *s, const dump_input *d) {
     if (d->head.write_error) diag(d->path, NO_OFFSET, "note: recording stopped early: %s", strerror((int)(d->head.write_error & 0xffff)));
 }
 
+/* Do these hold the same recording? A program and its libraries that each record are one process, with sessions of one number
+ * that began at other times. */
+static bool same_recording(const dump_input *a, const dump_input *b) {
+    const spanprof_dump_header *const x = &a->head, *const y = &b->head;
+    return !a->is_json && !b->is_json && x->process_key && x->process_key == y->process_key && x->pid == y->pid && x->session == y->session &&
+           x->first.ticks == y->first.ticks && x->first.mono_ns == y->first.mono_ns;
+}
+
+/* Is everything of `part` in `whole` too? */
+static bool dump_holds(const dump_input *whole, const dump_input *part) {
+    size_t i, j = 0;
+    for (i = 0; i < part->block_count; i++) {
+        const block_entry *const b = &part->blocks[i];
+        while (j < whole->block_count && (whole->blocks[j].lane < b->lane || (whole->blocks[j].lane == b->lane && whole->blocks[j].seq < b->seq))) j++;
+        if (j == whole->block_count || whole->blocks[j].lane != b->lane || whole->blocks[j].seq != b->seq) return false;
+        if (whole->blocks[j].count < b->count || whole->blocks[j].head->base_ticks != b->head->base_ticks) return false;
+    }
+    return true;
+}
+
+/* Takes the events of a dump out again. */
+static void dump_empty(session *s, dump_input *d) {
+    const size_t number = (size_t)(d - s->dumps);
+    size_t i, kept = 0;
+    for (i = 0; i < s->async_count; i++)
+        if (s->asyncs[i].process != number) s->asyncs[kept++] = s->asyncs[i];
+    s->async_count = kept;
+    kept = 0;
+    for (i = 0; i < s->track_count; i++)
+        if (s->tracks[i].dump != number) s->tracks[kept++] = s->tracks[i];
+    s->track_count = kept;
+    for (i = 0; i < d->lane_count; i++) d->lanes[i].count = d->lanes[i].ref_count = d->lanes[i].cut_count = 0;
+    d->block_count = 0;
+    d->dropped = d->overwritten = 0;
+    d->head.orphan_ends = d->head.max_events = 0;
+    d->head.usage_valid = 0;
+}
+
+/* One recording counts once: a dump that is given twice, or a ring and a copy of it that spanprof_flush made. Where each has
+ * what the other lacks, both stay. */
+static void dump_once(session *s, dump_input *d) {
+    static const char again[] = "note: the same recording as %s, which has all of it; it is left out";
+    size_t i;
+    for (i = 0; &s->dumps[i] < d && d->block_count; i++) {
+        dump_input *const o = &s->dumps[i];
+        if (!o->block_count || !same_recording(o, d)) continue;
+        if (dump_holds(o, d)) {
+            if (!s->opt->quiet) diag(d->path, NO_OFFSET, again, o->path);
+            dump_empty(s, d);
+        } else if (dump_holds(d, o)) {
+            if (!s->opt->quiet) diag(o->path, NO_OFFSET, again, d->path);
+            s->dropped -= o->dropped;
+            s->overwritten -= o->overwritten;
+            s->orphan_ends -= o->head.orphan_ends;
+            dump_empty(s, o);
+        } else if (!s->opt->quiet) {
+            diag(d->path, NO_OFFSET, "note: a part of the same recording as %s: what both have counts twice", o->path);
+        }
+    }
+}
+
 static int read_dump(session *s, const char *path, int fd, unsigned char *data, size_t size, int mapped) {
     dump_input *d;
     struct stat st;
@@ -9075,6 +9136,7 @@ static int read_dump(session *s, const char *path, int fd, unsigned char *data, 
     if (d->head.state == SPANPROF_DUMP_RECORDING && status == 0) dump_freeze(d, fd);
     dump_index(s, d, status < 0);
     dump_note(s, d);
+    dump_once(s, d);
     s->dropped += d->dropped;
     s->overwritten += d->overwritten;
     s->orphan_ends += d->head.orphan_ends;

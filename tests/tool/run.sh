@@ -214,6 +214,41 @@ patch_bytes s.dump 56 '\001'
 expect_code "two processes" 3 "$tool" -q --no-table r.dump s.dump --by-process -t two.json -s two.sum
 expect_text "two processes keep apart" '"process_count":2' two.sum
 
+# One recording counts once: a dump given twice, and a ring beside a copy of it; what each has alone stays.
+cp r.dump a.dump
+"$tool" -q --no-table a.dump -s once.sum -t once.json --csv once.csv 2>log
+expect_code "a dump given twice" 0 "$tool" --no-table a.dump r.dump -s twice.sum -t twice.json --csv twice.csv
+expect_same "rows of a dump given twice" once.csv twice.csv
+expect_same "summary of a dump given twice" once.sum twice.sum
+expect_text "a dump given twice" "r.dump: note: the same recording as a.dump, which has all of it" log
+expect_code "a dump given twice, -q" 0 "$tool" -q --no-table a.dump r.dump -s twice.sum
+if [ -s log ]; then fail "a dump given twice, -q: expected no note, got $(cat log)"; else pass; fi
+cat >copies.c <<'END'
+#define SPANPROF_IMPLEMENTATION
+#include "spanprof.h"
+static void spans(long n) { for (; n > 0; n--) { SPANPROF_BEGIN("s"); SPANPROF_ASYNC_BEGIN("a", n); SPANPROF_ASYNC_END("a", n); SPANPROF_END(); } }
+int main(void) {
+    spans(1000);
+    spanprof_flush();
+    spans(1000);
+    spanprof_flush();
+    spans(200000);
+    return 0;
+}
+END
+if ${CC:-cc} -O1 -I"$here/../.." copies.c -o copies -pthread 2>log; then
+    rm -f copies.dump*
+    SPANPROF=1 SPANPROF_MODE=ring SPANPROF_RING_MB=1 SPANPROF_OUT=copies.dump ./copies
+    "$tool" -q --no-table copies.dump.2 --csv once.csv
+    for order in "copies.dump.1 copies.dump.2" "copies.dump.2 copies.dump.1"; do
+        expect_code "two copies of a ring, $order" 0 "$tool" --no-table $order --csv twice.csv
+        expect_text "two copies of a ring, $order" "copies.dump.1: note: the same recording as copies.dump.2, which has all of it" log
+        expect_same "two copies of a ring, $order" once.csv twice.csv
+    done
+    expect_code "a ring and an old copy" 0 "$tool" --no-table copies.dump copies.dump.2 --csv twice.csv
+    expect_text "a ring and an old copy" "copies.dump.2: note: a part of the same recording" log
+else skip "copies of a ring: not built"; fi
+
 # The picture of the time line: threads by name, spans by name, whole and bounded.
 cat >line.json <<'END'
 [{"ph":"M","name":"thread_name","pid":1,"tid":2,"args":{"name":"a <worker>"}},
