@@ -233,6 +233,7 @@ typedef struct thread_entry {
     uint32_t tid;   /* in the trace */
     uint32_t used;  /* wrote an event */
     uint32_t shared; /* is a thread of an earlier dump of the process */
+    uint32_t is_track; /* the events of JSON on it are of a device */
     slice ids;      /* "pid":P,"tid":T, */
 } thread_entry;
 
@@ -240,6 +241,7 @@ typedef struct track_entry {
     uint64_t number;
     uint32_t group, process_name, name;
     uint32_t pid, tid;
+    uint32_t dump, lane; /* of the thread that it is in a trace of ours that is read again */
 } track_entry;
 
 typedef struct module_entry {
@@ -369,7 +371,7 @@ typedef struct track_event {
     uint64_t start, duration;
     int64_t queue;
     uint32_t name, process, track, dump;
-    const uint64_t *record;
+    const uint64_t *record; /* NULL: of JSON */
 } track_event;
 
 typedef struct issue_entry {
@@ -4170,6 +4172,15 @@ typedef struct foreign_names {
     uint32_t name;
 } foreign_names;
 
+/* A span of a device in a trace of ours. */
+typedef struct foreign_device {
+    int64_t ts, duration, queue; /* duration: FOREIGN_OPEN until its end is read */
+    uint32_t name, id, track;    /* id: number of a name; of one that overlaps another */
+} foreign_device;
+
+/* Tells spans of devices in our own trace. */
+#define DEVICE_CATEGORY "device"
+
 struct foreign_load {
     session *s;
     const char *path;
@@ -4177,7 +4188,8 @@ struct foreign_load {
     json_report report;
     foreign_event *events;
     foreign_names *names;
-    size_t event_count, event_room, name_count, name_room;
+    foreign_device *devices;
+    size_t event_count, event_room, name_count, name_room, device_count, device_room;
     foreign_index name_index, process_index; /* of names; of the newest dump of a process */
     int64_t first, last;
     uint64_t *words; /* room for a block */
@@ -5224,7 +5236,7 @@ static void extras_prepare(session *s) {
     for (i = 0; i < s->track_count; i++) {
         track_event *t = &s->tracks[i];
         t->start += s->dumps[t->dump].shift_ns;
-        t->name = site_name(s, &s->dumps[t->dump], t->name);
+        if (t->record) t->name = site_name(s, &s->dumps[t->dump], t->name);
     }
     if (s->async_count) qsort(s->asyncs, s->async_count, sizeof *s->asyncs, async_order);
     if (s->track_count) qsort(s->tracks, s->track_count, sizeof *s->tracks, track_order);
@@ -5579,6 +5591,14 @@ static void ids_assign(session *s) {
         for (j = 0; j < p->track_count; j++) {
             track_entry *t = &p->tracks[j];
             uint32_t next_track = 1;
+            if (p->is_json) {
+                thread_entry *thread = &s->dumps[t->dump].threads[t->lane];
+                if (!thread->used) thread->tid = id_give(&set, i + 1, thread->system_id, &next_tid);
+                if (!thread->ids.p) thread->ids = ids_text(p->pid, thread->tid);
+                t->pid = p->pid;
+                t->tid = thread->tid;
+                continue;
+            }
             t->pid = group_pid(p, t->group, &set);
             t->tid = id_give(&set, UINT64_C(0x10000000) + t->pid, track_wish(s, t), &next_track);
         }
@@ -6404,20 +6424,21 @@ static void write_tracks(session *s, output *o) {
         if (!overlaps) {
             text_str(t, ",\"dur\":");
             text_us(t, e->duration);
+            text_str(t, ",\"cat\":\"" DEVICE_CATEGORY "\"");
             if (tie) zero_to_instant(t, begin);
         } else {
-            text_form(t, ",\"cat\":\"crossing\",\"id2\":{\"local\":\"0x%zx\"}", i + 1);
+            text_form(t, ",\"cat\":\"" DEVICE_CATEGORY "\",\"id2\":{\"local\":\"0x%zx\"}", i + 1);
         }
         if (s->opt->args != ARGS_NONE && e->queue >= 0) text_form(t, ",\"args\":{\"queue_ns\":%" PRId64 "}", e->queue);
         text_byte(t, '}');
         if (overlaps) {
-            text_form(t, ",\n{\"ph\":\"e\",\"cat\":\"crossing\",\"id2\":{\"local\":\"0x%zx\"},\"name\":", i + 1);
+            text_form(t, ",\n{\"ph\":\"e\",\"cat\":\"" DEVICE_CATEGORY "\",\"id2\":{\"local\":\"0x%zx\"},\"name\":", i + 1);
             text_slice(t, name);
             text_byte(t, ',');
             text_slice(t, ids);
             text_us(t, end - s->first_ns);
             text_byte(t, '}');
-        } else if (e->record[1] && s->opt->min_duration == 0 && s->opt->window_to == UINT64_MAX) {
+        } else if (e->record && e->record[1] && s->opt->min_duration == 0 && s->opt->window_to == UINT64_MAX) {
             write_flow(t, "f", "launch", launch_id(e->record), ids, ts);
         }
         output_room(o);
@@ -8725,6 +8746,32 @@ static void foreign_name_event(foreign_load *l, const json_event *e) {
     text_free(&text);
 }
 
+/* Takes an event of a device in a trace of ours; false when it is none. */
+static bool foreign_device_event(foreign_load *l, const json_event *e) {
+    enum { LOOK_BACK = 4096 };
+    const uint32_t id = e->id.n ? name_number(&l->s->names, e->id) : 0;
+    foreign_device *d;
+    uint32_t track;
+    slice value;
+    size_t i;
+    if (e->ph != 'X' && e->ph != 'b' && e->ph != 'e') return false;
+    track = (uint32_t)foreign_track_of(&l->f, &e->pid, &e->tid);
+    if (e->ph == 'e') {
+        for (i = l->device_count; i > 0 && l->device_count - i < LOOK_BACK; i--) {
+            d = &l->devices[i - 1];
+            if (d->duration != FOREIGN_OPEN || d->id != id || d->track != track || e->ts_ns < d->ts) continue;
+            d->duration = e->ts_ns - d->ts;
+            break;
+        }
+        return true;
+    }
+    must_grow(&l->devices, &l->device_room, l->device_count + 1, sizeof *l->devices);
+    d = &l->devices[l->device_count++];
+    *d = (foreign_device){ e->ts_ns, e->ph == 'X' ? e->dur_ns : FOREIGN_OPEN, -1, name_number(&l->s->names, e->name.p ? e->name : SLICE("")), id, track };
+    if (json_find(e->args, "queue_ns", &value) && (!json_integer(value, &d->queue) || d->queue < 0)) d->queue = -1;
+    return true;
+}
+
 static int foreign_on_event(void *user, const json_event *e) {
     foreign_load *l = user;
     foreign_event *o;
@@ -8734,6 +8781,7 @@ static int foreign_on_event(void *user, const json_event *e) {
         return 0;
     }
     foreign_time(l, e->ts_ns, e->has_dur && e->dur_ns > 0 && e->ts_ns <= INT64_MAX - e->dur_ns ? e->ts_ns + e->dur_ns : e->ts_ns);
+    if (l->report.is_own && slice_is(e->cat, SLICE(DEVICE_CATEGORY)) && foreign_device_event(l, e)) return 0;
     if (e->ph == 'X' && e->args.n >= 17 && json_find(e->args, "unfinished", &value) && slice_is(value, SLICE("true"))) {
         /* Our own trace says so of a span that never ended. */
         json_event begin = *e;
@@ -8901,6 +8949,45 @@ static uint32_t foreign_lane_new(dump_input *d) {
     return (uint32_t)d->lane_count++;
 }
 
+/* Spans of devices become those of tracks again, under the process that a device is in a trace. */
+static void foreign_devices(foreign_load *l) {
+    session *s = l->s;
+    size_t i;
+    for (i = 0; i < l->device_count; i++) {
+        const foreign_device *e = &l->devices[i];
+        dump_input *const d = &s->dumps[l->dumps[e->track]];
+        process_entry *const p = &s->processes[d->process];
+        thread_entry *const thread = &d->threads[l->lanes[e->track]];
+        const slice name = name_raw(&s->names, p->name);
+        track_entry *track;
+        track_event *t;
+        size_t number;
+        s->events++;
+        if (e->duration == FOREIGN_OPEN) {
+            s->async_unfinished++;
+            continue;
+        }
+        number = track_get(p, e->track); /* moves the list */
+        track = &p->tracks[number];
+        thread->is_track = 1;
+        track->name = thread->name;
+        track->dump = l->dumps[e->track];
+        track->lane = l->lanes[e->track];
+        /* A device without a name got this one. */
+        track->process_name = name.n > 7 && memcmp(name.p, "device ", 7) == 0 && name.p[7] >= '0' && name.p[7] <= '9' ? 0 : p->name;
+        must_grow(&s->tracks, &s->track_room, s->track_count + 1, sizeof *s->tracks);
+        t = &s->tracks[s->track_count++];
+        memset(t, 0, sizeof *t);
+        t->start = (uint64_t)e->ts - (uint64_t)l->first;
+        t->duration = (uint64_t)e->duration;
+        t->queue = e->queue;
+        t->name = e->name;
+        t->process = d->process;
+        t->dump = track->dump;
+        t->track = (uint32_t)number;
+    }
+}
+
 /* Gives every track its dump and lane. */
 static void foreign_place(foreign_load *l) {
     session *s = l->s;
@@ -8936,7 +9023,11 @@ static void foreign_place(foreign_load *l) {
         thread->name = foreign_name_of(l, &t->pid, &t->tid);
         if (!thread->name && t->tid.kind == JSON_ID_TEXT) thread->name = name_number(&s->names, t->tid.text);
     }
-    for (i = 0; i < l->event_count; i++) s->dumps[l->dumps[l->events[i].track]].threads[l->lanes[l->events[i].track]].used = 1;
+    foreign_devices(l);
+    for (i = 0; i < l->event_count; i++) {
+        thread_entry *const thread = &s->dumps[l->dumps[l->events[i].track]].threads[l->lanes[l->events[i].track]];
+        if (!thread->is_track) thread->used = 1;
+    }
     if (s->dump_count > first_dump) foreign_sums(l, &s->dumps[first_dump]);
 }
 
@@ -8989,6 +9080,7 @@ static void foreign_free(foreign_load *l) {
     free(l->process_index.hash);
     free(l->process_index.number);
     free(l->events);
+    free(l->devices);
     free(l->names);
     free(l->words);
     free(l->dumps);

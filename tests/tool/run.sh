@@ -293,6 +293,15 @@ if ${CC:-cc} -O1 -I"$here/../.." device.c -o device -pthread 2>log; then
     expect_text "the device's track" '"name":"thread_name","pid":1000000,"tid":8,"args":{"name":"stream 7"}' all.json
     expect_text "--svg of the device" ">GPU 0 stream 7</text>" all.svg
     expect_text "--spans of the device" "^device,[0-9]*,,[^,]*,,,device,gemm,,,,,cuda,,0,400000,0," all.spans
+    "$tool" -q --no-table device.dump --csv first.csv -t first.json
+    expect_code "device spans read again" 0 "$tool" -q --no-table first.json --csv got.csv -t again.json
+    expect_same "rows of device spans read again" first.csv got.csv
+    for file in first again; do grep '"cat":"device"' $file.json | sed 's/,$//' >$file.events; done
+    expect_same "events of device spans read again" first.events again.events
+    expect_text "the end of their arrow" '"ph":"f","name":"launch","pid":1000000,"tid":8,' again.json
+    convert_all first.json
+    expect_outputs "device spans read again" $all_outputs
+    convert_all device.dump
     expect_text "a row of the device" '"name":"copy".*"kind":"device","calls":1,"self_ns":0,"total_ns":500000' all.sum
 else skip "device spans: not built"; fi
 
