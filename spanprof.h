@@ -1055,7 +1055,9 @@ static inline uint64_t spanprof_dump_sum(const void *data, size_t bytes) {
 #include <sys/uio.h>
 #include <unistd.h>
 #if defined(__linux__)
+#if defined(__PIC__) && !defined(__PIE__)
 #include <link.h>
+#endif
 #include <sys/auxv.h>
 #include <sys/prctl.h>
 #include <sys/syscall.h>
