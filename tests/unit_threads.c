@@ -176,10 +176,33 @@ static void figures(void) {
     dr_free(d);
 }
 
+/* What such a look may take for heads: no length, and one that reaches beyond the window, whose last word is then not 0. */
+static void torn(void) {
+    static uint64_t memory[SPANPROF_WINDOW_BYTES / 8 + 8];
+    static const uint64_t head[] = { 4, SPANPROF_RECORD(SPANPROF_RECORD_INSTANT, 0, 60000, 1) };
+    spanprof_i_lane lane;
+    uint64_t *word;
+    size_t i;
+    memset(&lane, 0, sizeof lane);
+    memcpy(&lane.window, &(void *){ memory }, sizeof lane.window);
+    word = spanprof_i_first_word(lane.window);
+    for (i = 0; i < 2; i++) {
+        uint64_t events = 0, open = 0;
+        word[0] = SPANPROF_RECORD(SPANPROF_RECORD_INSTANT, 0, 2, 1);
+        word[1] = 1;
+        word[2] = head[i];
+        alarm(20);
+        spanprof_i_count_window(&lane, 0, &events, &open);
+        alarm(0);
+        CHECK_U64(1, events);
+    }
+}
+
 int main(void) {
     one_after_the_other();
     memory();
     busy();
     figures();
+    torn();
     return CHECK_DONE();
 }
